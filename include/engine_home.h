@@ -18,7 +18,7 @@ void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
 
 /* ---- the leader's side: a store that others are homes of ------------------------------------- */
 
-/* The state of the pool, as bytes: how many. 0: it does not serve. */
+/* The state of the pool, as bytes: how many. 0: it does not serve. The same bytes where nothing has changed. */
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
 /* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */
 void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
@@ -45,8 +45,18 @@ struct eng_homes {
 /* Before the store is started, or on that loop; NULL: no more. It stays until then. */
 void eng_homes_set(struct eng_store *store, const struct eng_homes *homes);
 
+/* Of all rows of the configuration: the same where they are the same. */
+struct eng_home_digest {
+        uint64_t rows, sum[2];
+};
+/* Of what this store has: what a home says when it joins. */
+void eng_home_digest(struct eng_store *store, struct eng_home_digest *out);
+
 /* Where a home's reading of the configuration stands. Zeroes: at the beginning. */
 struct eng_home_reading {
+        bool says;                      /* the home has said what its rows come to, and has changed none since: */
+        struct eng_home_digest digest;
+        bool same;                      /* from eng_home_rows_write(): it has them all by that, and is to be told so */
         uint64_t version;               /* that it has, once `all` is over */
         bool all;                       /* all rows are being read */
         uint64_t from;                  /* the version when that began */
@@ -54,8 +64,8 @@ struct eng_home_reading {
 };
 /*
  * The next page of rows: its length, 0: it has them all. *first, *last: of a reading of all rows. out:
- * ENG_HOME_ROWS_MAX bytes. A reading whose version is not remembered becomes one of all rows. Before the store is
- * open: 0, and none of first and last.
+ * ENG_HOME_ROWS_MAX bytes. A reading whose version is not remembered is over at once if the home's digest is this store's;
+ * else it becomes one of all rows. Before the store is open: 0, and none of first and last.
  */
 size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last);
 
@@ -71,6 +81,10 @@ struct lp_loop *eng_home_loop(const struct eng_store *home, unsigned index);
 int eng_home_bounds(struct eng_store *home, uint64_t *counts, void (*done)(void *arg), void *arg);
 /* The state of the pool, from its leader. done() comes when all loops go by it, later. -EBADMSG, -ENOMEM: it does not. */
 int eng_home_state_take(struct eng_store *home, const uint8_t *bytes, size_t len, void (*done)(void *arg), void *arg);
+/* What the leader's lock clock shows (eng_lock_now()): this store's goes on from there, and keeps nothing of it. */
+void eng_home_clock_take(struct eng_store *home, int64_t lock_now_ms);
+/* Instead of rows: the home has them all. As eng_home_state_take(), but for -EBADMSG. */
+void eng_home_rows_same(struct eng_store *home, void (*done)(void *arg), void *arg);
 /* A page of rows. After the last of a reading of all rows the store serves. As above. */
 int eng_home_rows_read(struct eng_store *home, const uint8_t *bytes, size_t len, bool first, bool last, void (*done)(void *arg),
                        void *arg);

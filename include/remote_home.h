@@ -51,6 +51,7 @@ struct rem_home_server_options {
         struct eng_term term;
         const _Atomic uint64_t *lease_end; /* of the leader; NULL: it is always one */
         uint64_t (*now)(void);         /* the clock of that; NULL: CLOCK_BOOTTIME */
+        uint64_t memory;               /* bytes for calls of all homes that are under way, a quarter of it for lookups [256 MiB] */
         /* On the loop of a connection, of any home of the pool, in a session or not. NULL: nothing is answered. */
         void (*ask)(void *arg, struct rem_home_asked *asked);
         void *ask_arg;
@@ -64,8 +65,21 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
 enum net_bulk rem_home_server_bulk(void *server, struct net_request *request);
 void rem_home_server_request(void *server, struct net_request *request);
 void rem_home_server_lost(void *server, struct net_request *request);
+/* Bytes of that which are in use. Never more, but for one call alone of each kind. Any thread. */
+uint64_t rem_home_server_bytes(struct rem_home_server *server);
 /* Sessions that there are now. Any thread. */
 unsigned rem_home_server_sessions(struct rem_home_server *server);
+/*
+ * Any thread. generation: of the switches that say that clients change nothing; 0: they may. From then on a home that has
+ * told this generation, and that none of its clients' changes is under way, changes nothing; nor does one that joins,
+ * before it has. What the others have let in ends as it would have.
+ */
+void rem_home_server_read_only(struct rem_home_server *server, uint64_t generation);
+/*
+ * Any thread: changes of homes that are being done; while clients change nothing, also homes that may still change
+ * something. 0 after rem_home_server_read_only(): there will be no change until that is taken back.
+ */
+unsigned rem_home_server_changing(struct rem_home_server *server);
 /* Coordinator: all sessions end, and none begins any more: before the store's loops stop. */
 void rem_home_server_stop(struct rem_home_server *server);
 /* When net and the store's loops have stopped, and before the store is closed. NULL is allowed. */
@@ -86,6 +100,14 @@ struct rem_home_link_options {
 int rem_home_link_new(const struct rem_home_link_options *options, struct rem_home_link **out);
 /* For eng_options.leader of the home store. Lives as long as the link. */
 const struct eng_leader_link *rem_home_link_engine(struct rem_home_link *link);
+/* What a home tells of its switches. read() is called on the coordinator's loop, and does not wait. */
+struct rem_home_switches {
+        /* The generation that is in force; then, read behind it, how many changes of clients are under way. */
+        void (*read)(void *arg, uint64_t *generation, uint64_t *changing);
+        void *arg;
+};
+/* Before rem_home_link_start(); without it generation 0 is told. */
+void rem_home_link_switches(struct rem_home_link *link, const struct rem_home_switches *switches);
 /* Any thread, once, when the store was opened and its loops run. */
 void rem_home_link_start(struct rem_home_link *link, struct eng_store *home);
 /* Any thread: this party of net/ leads the pool, as far as is known; 0: nobody. */

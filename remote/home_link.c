@@ -4,7 +4,8 @@
  *
  * A call is sent in a session, and never again if it changes something. One that was sent and has no
  * answer is of unknown outcome, which is said when nobody can admit it any more: behind the next JOIN, or
- * after half a minute. What was not sent waits for a session, for ten seconds.
+ * after half a minute. What was not sent waits for a session, or for others of its class to be answered
+ * (the leader says how many bytes may be under way, and each loop has an equal part), for ten seconds.
  */
 #include <assert.h>
 #include <bsd/sys/queue.h>
@@ -33,8 +34,11 @@ struct home_sent {
         TAILQ_ENTRY(home_sent) line;
         struct home_loop *hl;
         struct eng_leader_call *asked;
-        uint64_t joins;       /* sessions that there had been when it was sent */
+        enum home_class class;
+        uint64_t cost;        /* home_call_cost() */
+        uint64_t joins;       /* sessions that there had been when it was sent; UINT64_MAX: any will do */
         uint64_t since;       /* lp_now(): it waits, or was sent */
+        uint64_t asked_at;    /* lp_now() */
         uint8_t body[];       /* home_call, and the call's own */
 };
 TAILQ_HEAD(home_line, home_sent);
@@ -43,7 +47,9 @@ TAILQ_HEAD(home_line, home_sent);
 struct home_loop {
         struct rem_home_link *link;
         struct lp_loop *loop;
-        struct home_line waiting, unknown;
+        struct home_line waiting[HOME_CLASSES], unknown;
+        bool refused[HOME_CLASSES];  /* the leader had no room for one: the next is sent when the timer expires */
+        uint64_t held[HOME_CLASSES]; /* cost of calls that were sent, and are not answered */
         struct lp_msg woken;
         atomic_bool waking;
         struct lp_timer timer;
@@ -62,9 +68,11 @@ enum link_state { LINK_IDLE, LINK_JOINING, LINK_JOINED };
 struct rem_home_link {
         struct rem_home_link_options options;
         struct eng_leader_link engine;
+        struct rem_home_switches switches; /* constant since the start */
         struct eng_store *home;
         struct lp_loop *coordinator;
         _Atomic uint64_t lease_end;
+        _Atomic uint64_t credit[HOME_CLASSES]; /* as the leader said last */
         atomic_uint out;           /* calls of net/ that have not ended */
         atomic_bool stopped;
         _Atomic uint32_t party;    /* who leads, as was last told */
@@ -111,6 +119,7 @@ static void sent_end(struct home_sent *s, enum eng_leader_outcome outcome)
 }
 
 static void line_tick(struct lp_timer *timer);
+static void line_go(struct home_loop *hl, enum home_class class);
 
 static void home_line_add(struct home_line *line, struct home_sent *s)
 {
@@ -122,12 +131,28 @@ static void home_line_add(struct home_line *line, struct home_sent *s)
         hl->ticking = true;
 }
 
+/* Nothing was done, and it may be asked again in the same session. */
+static void sent_not_now(struct home_sent *s)
+{
+        if (lp_now(s->hl->loop) >= s->asked_at + WAIT_MOST_NS) {
+                sent_end(s, ENG_LEADER_NOT_SENT);
+                return;
+        }
+        s->joins = UINT64_MAX;
+        s->since = s->asked_at;
+        home_line_add(&s->hl->waiting[s->class], s);
+        s->hl->refused[s->class] = true;
+}
+
 static void sent_called(struct net_call *call)
 {
         struct home_sent *s = (struct home_sent *)call;
-        struct rem_home_link *link = s->hl->link;
+        struct home_loop *hl = s->hl;
+        struct rem_home_link *link = hl->link;
         struct eng_leader_call *asked = s->asked;
+        enum home_class class = s->class;
 
+        hl->held[class] -= s->cost;
         atomic_fetch_sub(&link->out, 1);
         if (call->outcome == NET_ANSWERED && call->status == HOME_DONE) {
                 asked->answer = call->answer;
@@ -136,13 +161,16 @@ static void sent_called(struct net_call *call)
                 sent_end(s, ENG_LEADER_ANSWERED); /* the answer is there until this returns */
         } else if (atomic_load(&link->stopped)) {
                 sent_end(s, call->sent ? ENG_LEADER_UNKNOWN : ENG_LEADER_NOT_SENT);
-        } else if (asked->reads || call->outcome == NET_UNREACHABLE || (call->outcome == NET_ANSWERED && (call->status == HOME_NO_SESSION || call->status == HOME_NOT_NOW))) {
-                home_line_add(&s->hl->waiting, s); /* nothing was done, or nothing that matters */
+        } else if (call->outcome == NET_ANSWERED && call->status == HOME_NOT_NOW) {
+                sent_not_now(s);
+        } else if (asked->reads || call->outcome == NET_UNREACHABLE || (call->outcome == NET_ANSWERED && call->status == HOME_NO_SESSION)) {
+                home_line_add(&hl->waiting[class], s); /* nothing was done, or nothing that matters */
         } else if (call->outcome == NET_ANSWERED) {
-                sent_end(s, ENG_LEADER_UNKNOWN);
+                sent_end(s, call->status == HOME_READ_ONLY ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
         } else {
-                home_line_add(&s->hl->unknown, s);
+                home_line_add(&hl->unknown, s);
         }
+        line_go(hl, class);
 }
 
 /* In the session that there is. False: there is none. */
@@ -178,18 +206,66 @@ static bool home_sent_go(struct home_sent *s)
         }
         s->call.done = sent_called;
         s->since = lp_now(s->hl->loop);
+        s->hl->held[s->class] += s->cost;
         atomic_fetch_add(&link->out, 1);
         net_call(&s->call);
         return true;
 }
 
-/* Goes through what waits: there may be a session; for some it has been too long. */
+/* One call always may be under way. */
+static bool sent_fits(const struct home_sent *s)
+{
+        const struct home_loop *hl = s->hl;
+
+        return hl->held[s->class] == 0 ||
+               (!hl->refused[s->class] && hl->held[s->class] + s->cost <= atomic_load(&hl->link->credit[s->class]) / hl->link->options.loop_count);
+}
+
+/* An answer has come, so that others may be sent, in their order. */
+static void line_go(struct home_loop *hl, enum home_class class)
+{
+        struct home_sent *s;
+
+        while ((s = TAILQ_FIRST(&hl->waiting[class])) != NULL && s->joins == UINT64_MAX && !hl->refused[class] && sent_fits(s)) {
+                TAILQ_REMOVE(&hl->waiting[class], s, line);
+                if (home_sent_go(s))
+                        continue;
+                s->joins = UINT64_MAX;
+                TAILQ_INSERT_HEAD(&hl->waiting[class], s, line);
+                return; /* the timer runs */
+        }
+}
+
+/* Of one class: there may be a session; for some it has been too long. */
+static void line_look_at(struct home_loop *hl, enum home_class class, uint64_t joins)
+{
+        struct home_line waiting = TAILQ_HEAD_INITIALIZER(waiting);
+        uint64_t now = lp_now(hl->loop);
+        struct home_sent *s;
+        bool goes = true;
+
+        hl->refused[class] = false;
+        TAILQ_CONCAT(&waiting, &hl->waiting[class], line);
+        while ((s = TAILQ_FIRST(&waiting)) != NULL) {
+                TAILQ_REMOVE(&waiting, s, line);
+                goes = goes && sent_fits(s);
+                if (s->joins != joins && goes && home_sent_go(s))
+                        continue;
+                if (now >= s->since + WAIT_MOST_NS)
+                        sent_end(s, ENG_LEADER_NOT_SENT);
+                else
+                        TAILQ_INSERT_TAIL(&hl->waiting[class], s, line);
+        }
+}
+
+/* Goes through what waits. */
 static void line_look(struct home_loop *hl)
 {
         struct rem_home_link *link = hl->link;
         uint64_t now = lp_now(hl->loop), joins;
-        struct home_line waiting = TAILQ_HEAD_INITIALIZER(waiting), over = TAILQ_HEAD_INITIALIZER(over);
+        struct home_line over = TAILQ_HEAD_INITIALIZER(over);
         struct home_sent *s, *next;
+        unsigned i;
 
         pthread_mutex_lock(&link->lock);
         joins = link->joins;
@@ -199,20 +275,21 @@ static void line_look(struct home_loop *hl)
                         TAILQ_REMOVE(&hl->unknown, s, line);
                         TAILQ_INSERT_TAIL(&over, s, line);
                 }
-        TAILQ_CONCAT(&waiting, &hl->waiting, line);
         while ((s = TAILQ_FIRST(&over)) != NULL) {
                 TAILQ_REMOVE(&over, s, line);
                 sent_end(s, ENG_LEADER_UNKNOWN);
         }
-        while ((s = TAILQ_FIRST(&waiting)) != NULL) {
-                TAILQ_REMOVE(&waiting, s, line);
-                if (s->joins != joins && home_sent_go(s))
-                        continue;
-                if (now >= s->since + WAIT_MOST_NS)
-                        sent_end(s, ENG_LEADER_NOT_SENT);
-                else
-                        TAILQ_INSERT_TAIL(&hl->waiting, s, line);
-        }
+        for (i = 0; i < HOME_CLASSES; i++)
+                line_look_at(hl, (enum home_class)i, joins);
+}
+
+static bool line_waits(const struct home_loop *hl)
+{
+        unsigned i;
+
+        for (i = 0; i < HOME_CLASSES && TAILQ_EMPTY(&hl->waiting[i]); i++)
+                ;
+        return i < HOME_CLASSES;
 }
 
 static void line_tick(struct lp_timer *timer)
@@ -221,7 +298,7 @@ static void line_tick(struct lp_timer *timer)
 
         hl->ticking = false;
         line_look(hl);
-        if (!hl->ticking && (!TAILQ_EMPTY(&hl->waiting) || !TAILQ_EMPTY(&hl->unknown))) {
+        if (!hl->ticking && (line_waits(hl) || !TAILQ_EMPTY(&hl->unknown))) {
                 lp_timer_start(hl->loop, &hl->timer, LOOK_NS);
                 hl->ticking = true;
         }
@@ -235,6 +312,16 @@ static void line_woken(struct lp_msg *msg)
         line_look(hl);
 }
 
+static uint64_t call_bulk_len(const struct eng_leader_call *asked)
+{
+        uint64_t len = 0;
+        unsigned i;
+
+        for (i = 0; i < asked->bulk_count; i++)
+                len += asked->bulk[i].iov_len;
+        return len;
+}
+
 static void link_call(void *arg, struct eng_leader_call *asked)
 {
         struct rem_home_link *link = arg;
@@ -245,12 +332,14 @@ static void link_call(void *arg, struct eng_leader_call *asked)
         memset(s, 0, sizeof(*s));
         s->hl = &link->loops[lp_index(lp_self())];
         s->asked = asked;
-        s->since = lp_now(s->hl->loop);
+        s->since = s->asked_at = lp_now(s->hl->loop);
         s->joins = UINT64_MAX; /* it was sent in none */
+        s->class = home_class_of(asked->body, asked->body_len);
+        s->cost = home_call_cost(sizeof(struct home_call) + asked->body_len, call_bulk_len(asked), asked->room_len);
         memcpy(s->body + sizeof(struct home_call), asked->body, asked->body_len);
-        if (!home_sent_go(s)) {
+        if (!TAILQ_EMPTY(&s->hl->waiting[s->class]) || !sent_fits(s) || !home_sent_go(s)) {
                 s->joins = UINT64_MAX;
-                home_line_add(&s->hl->waiting, s);
+                home_line_add(&s->hl->waiting[s->class], s);
         }
 }
 
@@ -358,6 +447,9 @@ static void watch_bounded(void *arg)
         struct home_watch watch = {.version = link->version, .state_sum = link->state_sum};
         struct net_peer *peer;
 
+        if (link->switches.read != NULL)
+                link->switches.read(link->switches.arg, &watch.switches, &watch.changing);
+
         pthread_mutex_lock(&link->lock);
         peer = link->peer;
         watch.session = link->session;
@@ -378,6 +470,14 @@ static void link_watch(struct rem_home_link *link)
                 link_later(link);
 }
 
+static void take_credit(struct rem_home_link *link, const struct home_credit *credit)
+{
+        unsigned i;
+
+        for (i = 0; i < HOME_CLASSES; i++)
+                atomic_store(&link->credit[i], credit->bytes[i]);
+}
+
 /* All loops go by what this WATCH brought. */
 static void watch_taken(void *arg)
 {
@@ -395,6 +495,11 @@ static void take_seen_rows(void *arg)
         struct rem_home_link *link = arg;
         bool first = (link->seen.flags & HOME_FIRST) != 0, last = (link->seen.flags & HOME_LAST) != 0;
 
+        if ((link->seen.flags & HOME_SAME) != 0) {
+                link->reading = false;
+                eng_home_rows_same(link->home, watch_taken, link);
+                return;
+        }
         if ((link->seen.flags & HOME_ROWS) == 0) {
                 watch_taken(link);
                 return;
@@ -422,6 +527,8 @@ static void watch_answered(struct net_call *call)
         }
         memcpy(&link->seen, call->answer, sizeof(link->seen));
         link->rows_len = call->answer_bulk;
+        take_credit(link, &link->seen.credit);
+        eng_home_clock_take(link->home, link->seen.lock_now_ms);
         if (link->seen.state_len != call->answer_len - sizeof(link->seen)) {
                 link_later(link);
         } else if (link->seen.state_len == 0) {
@@ -454,6 +561,7 @@ static void join_answered(struct net_call *call)
         link->term = joined.term;
         link->state = LINK_JOINED;
         link->reading = false;
+        take_credit(link, &joined.credit);
         link_set(link, call->peer, joined.session);
         link_watch(link);
 }
@@ -473,6 +581,7 @@ static void link_look(struct rem_home_link *link)
         link->state = LINK_JOINING;
         link->at = (uint16_t)party;
         link->join = (struct home_join){.pool = link->options.pool, .loops = link->options.loop_count, .term = link->term, .version = link->version};
+        eng_home_digest(link->home, &link->join.digest);
         link_send(link, peer, HOME_JOIN, &link->join, sizeof(link->join), JOIN_WAIT_NS, join_answered);
 }
 
@@ -573,7 +682,7 @@ ssize_t rem_home_link_ask(struct rem_home_link *link, const uint8_t *bytes, size
 int rem_home_link_new(const struct rem_home_link_options *options, struct rem_home_link **out)
 {
         struct rem_home_link *link = calloc(1, sizeof(*link));
-        unsigned i;
+        unsigned i, j;
 
         if (link == NULL)
                 return -ENOMEM;
@@ -592,7 +701,8 @@ int rem_home_link_new(const struct rem_home_link_options *options, struct rem_ho
         }
         for (i = 0; i < options->loop_count; i++) {
                 link->loops[i].link = link;
-                TAILQ_INIT(&link->loops[i].waiting);
+                for (j = 0; j < HOME_CLASSES; j++)
+                        TAILQ_INIT(&link->loops[i].waiting[j]);
                 TAILQ_INIT(&link->loops[i].unknown);
                 link->loops[i].woken.run = line_woken;
                 link->loops[i].timer.expired = line_tick;
@@ -619,6 +729,11 @@ static void home_link_tell(struct rem_home_link *link)
                 lp_post(link->coordinator, &link->told);
 }
 
+void rem_home_link_switches(struct rem_home_link *link, const struct rem_home_switches *switches)
+{
+        link->switches = *switches;
+}
+
 void rem_home_link_start(struct rem_home_link *link, struct eng_store *home)
 {
         unsigned i;
@@ -640,7 +755,7 @@ void rem_home_link_stop(struct rem_home_link *link)
 {
         struct lp_loop *before;
         struct home_sent *s;
-        unsigned i;
+        unsigned i, j;
 
         atomic_store(&link->stopped, true);
         if (link->coordinator != NULL)
@@ -655,10 +770,11 @@ void rem_home_link_stop(struct rem_home_link *link)
                         TAILQ_REMOVE(&hl->unknown, s, line);
                         sent_end(s, ENG_LEADER_UNKNOWN);
                 }
-                while ((s = TAILQ_FIRST(&hl->waiting)) != NULL) {
-                        TAILQ_REMOVE(&hl->waiting, s, line);
-                        sent_end(s, ENG_LEADER_NOT_SENT);
-                }
+                for (j = 0; j < HOME_CLASSES; j++)
+                        while ((s = TAILQ_FIRST(&hl->waiting[j])) != NULL) {
+                                TAILQ_REMOVE(&hl->waiting[j], s, line);
+                                sent_end(s, ENG_LEADER_NOT_SENT);
+                        }
                 lp_become(before);
         }
 }

@@ -20,6 +20,7 @@
 
 #define LOOK_NS   (1000ull * 1000 * 1000)
 #define PINS_MOST 65536u /* of a session */
+#define MEMORY    (256ull << 20)
 
 /* A pin that a session has. Under the server's lock. */
 struct home_pin {
@@ -54,7 +55,10 @@ struct home_session {
         _Atomic uint64_t until;        /* by the server's clock: calls are admitted before that */
         struct home_pin *pins;         /* under the server's lock, like the next */
         unsigned pin_count;
+        uint64_t held[HOME_CLASSES];   /* bytes of its calls */
+        uint64_t pin_bytes;            /* of values that it has pinned */
         bool ended;
+        atomic_bool shut;              /* its clients change nothing; changed under the lock */
         /* coordinator */
         struct eng_feed_reader reader;
         struct eng_home_reading reading;
@@ -72,6 +76,11 @@ struct rem_home_server {
         pthread_mutex_t lock;
         struct home_session *by_node[REM_HOME_NODES]; /* by party, from REM_HOME_FIRST on; under lock: those that have not ended */
         atomic_uint count;
+        atomic_uint changes;           /* calls under way that change something for clients */
+        uint64_t read_only;            /* generation, under lock; 0: clients may change something */
+        uint64_t limit[HOME_CLASSES];  /* constant */
+        uint64_t held[HOME_CLASSES];   /* bytes of calls under way, under lock */
+        uint64_t pin_bytes;            /* likewise, of values that are pinned */
         /* coordinator */
         uint64_t number;
         LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
@@ -148,17 +157,54 @@ static void session_put(struct home_session *s)
                 free(s);
 }
 
+/* Of each session: an equal part. */
+static uint64_t session_share(const struct rem_home_server *server, enum home_class class)
+{
+        unsigned sessions = atomic_load(&server->count);
+
+        return server->limit[class] / (sessions == 0 ? 1 : sessions);
+}
+
+static struct home_credit session_credit(const struct rem_home_server *server)
+{
+        return (struct home_credit){{session_share(server, HOME_CALLS), session_share(server, HOME_LOOKUPS)}};
+}
+
+/* Under the lock: as many bytes of values as lookups may have under way, in equal parts. One pin always may be. */
+static bool pin_fits(const struct rem_home_server *server, const struct home_session *s, const struct eng_lookup *pin)
+{
+        uint64_t bytes = pin->value->len;
+
+        return s->pin_count == 0 || (s->pin_count < PINS_MOST && s->pin_bytes + bytes <= session_share(server, HOME_LOOKUPS) &&
+                                     server->pin_bytes + bytes <= server->limit[HOME_LOOKUPS]);
+}
+
+/* Under the lock, as the next. */
+static void pin_add(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
+{
+        HASH_ADD(hh, s->pins, number, sizeof(p->number), p);
+        s->pin_count++;
+        s->pin_bytes += p->pin->value->len;
+        server->pin_bytes += p->pin->value->len;
+}
+
+static void pin_end(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
+{
+        HASH_DEL(s->pins, p);
+        s->pin_count--;
+        s->pin_bytes -= p->pin->value->len;
+        server->pin_bytes -= p->pin->value->len;
+        eng_serve_unpin(p->pin);
+        free(p);
+}
+
 static void session_unpin_all(struct rem_home_server *server, struct home_session *s)
 {
         struct home_pin *pin, *next;
 
         pthread_mutex_lock(&server->lock);
-        HASH_ITER (hh, s->pins, pin, next) {
-                HASH_DEL(s->pins, pin);
-                eng_serve_unpin(pin->pin);
-                free(pin);
-        }
-        s->pin_count = 0;
+        HASH_ITER (hh, s->pins, pin, next)
+                pin_end(server, s, pin);
         s->ended = true; /* what comes from now on is given back at once */
         pthread_mutex_unlock(&server->lock);
 }
@@ -209,6 +255,8 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         atomic_store(&s->refs, 1);
         s->state_sum = UINT64_MAX;
         s->reading.version = eng_term_same(&join->term, &server->options.term) ? join->version : UINT64_MAX; /* of none: all rows */
+        s->reading.says = true;
+        s->reading.digest = join->digest;
         s->watched = loop_now(server);
         atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
         if (before != NULL)
@@ -218,6 +266,7 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
                 session_end(server, before);
         LIST_INSERT_HEAD(&server->sessions, s, link);
         pthread_mutex_lock(&server->lock);
+        atomic_store(&s->shut, server->read_only != 0);
         server->by_node[s->node - REM_HOME_FIRST] = s;
         pthread_mutex_unlock(&server->lock);
         atomic_fetch_add(&server->count, 1);
@@ -248,7 +297,7 @@ static void join_arrive(struct lp_msg *msg)
                 watching_end(w, HOME_NOT_NOW);
                 return;
         }
-        *joined = (struct home_joined){.session = s->number, .term = server->options.term};
+        *joined = (struct home_joined){.session = s->number, .term = server->options.term, .credit = session_credit(server)};
         w->answer.body = joined;
         w->answer.body_len = sizeof(*joined);
         watching_end(w, HOME_DONE);
@@ -273,6 +322,7 @@ static void seen_rows(struct rem_home_server *server, struct home_session *s, st
         size_t len = eng_home_rows_write(server->options.store, &s->reading, w->rows, &first, &last);
 
         w->seen.version = s->reading.version;
+        w->seen.flags = s->reading.same ? HOME_SAME : 0;
         if (len > 0 || first || last)
                 w->seen.flags = HOME_ROWS | (first ? HOME_FIRST : 0) | (last ? HOME_LAST : 0);
         w->answer.bulk[0] = (struct iovec){w->rows, len};
@@ -295,6 +345,8 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
                 s->reading.all = false;
                 return;
         }
+        w->seen.credit = session_credit(server);
+        w->seen.lock_now_ms = eng_lock_now(server->options.store);
         memcpy(w->body, &w->seen, sizeof(w->seen));
         w->answer.body = w->body;
         w->answer.body_len = (uint32_t)(sizeof(w->seen) + w->seen.state_len);
@@ -315,6 +367,15 @@ static void take_bounds(struct rem_home_server *server, struct home_session *s, 
         s->told = loop_now(server);
 }
 
+/* Its gateway refuses what would change anything, and has nothing of the kind under way: it need not be believed from here on. */
+static void take_switches(struct rem_home_server *server, struct home_session *s, const struct watching *w)
+{
+        pthread_mutex_lock(&server->lock);
+        if (server->read_only != 0 && w->said.switches >= server->read_only && w->said.changing == 0)
+                atomic_store(&s->shut, true);
+        pthread_mutex_unlock(&server->lock);
+}
+
 static void watch_arrive(struct lp_msg *msg)
 {
         struct watching *w = container_of(msg, struct watching, msg);
@@ -326,6 +387,7 @@ static void watch_arrive(struct lp_msg *msg)
                 return;
         }
         take_bounds(server, s, w);
+        take_switches(server, s, w);
         w->rows = malloc(ENG_HOME_ROWS_MAX);
         free(w->body);
         w->body = malloc(sizeof(w->seen) + ENG_HOME_STATE_MAX);
@@ -381,13 +443,23 @@ struct home_served {
         struct lp_loop *at;
         struct eng_buf *bulk;
         uint8_t *body, *memory; /* a copy of the call's body; the answer */
+        bool changes;           /* it is counted in the server's */
+        enum home_class class;
+        uint64_t cost;          /* of it, which session and server hold */
         struct net_answer answer;
 };
 
 static void home_served_free(struct home_served *c)
 {
-        if (c->session != NULL)
+        if (c->changes)
+                atomic_fetch_sub(&c->server->changes, 1);
+        if (c->session != NULL) {
+                pthread_mutex_lock(&c->server->lock);
+                c->session->held[c->class] -= c->cost;
+                c->server->held[c->class] -= c->cost;
+                pthread_mutex_unlock(&c->server->lock);
                 session_put(c->session);
+        }
         eng_buf_unref(c->bulk);
         free(c->body);
         free(c->memory);
@@ -418,38 +490,43 @@ static void home_served_end(struct home_served *c, enum home_status status)
                 lp_post(c->at, &c->msg);
 }
 
-/* False: it is given back, since the session has ended or has too many. */
-static bool keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
+/* Else than HOME_DONE: it is given back. */
+static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
 {
         struct home_pin *p = malloc(sizeof(*p)), *old;
         struct home_session *s = c->session;
-        bool kept;
+        enum home_status status = HOME_DONE;
 
         pthread_mutex_lock(&c->server->lock);
         HASH_FIND(hh, s->pins, &number, sizeof(number), old);
-        kept = p != NULL && old == NULL && !s->ended && s->pin_count < PINS_MOST;
-        if (kept) {
+        if (old != NULL || s->ended)
+                status = HOME_NO_SESSION;
+        else if (p == NULL || !pin_fits(c->server, s, pin))
+                status = HOME_NOT_NOW;
+        if (status == HOME_DONE) {
                 p->number = number;
                 p->pin = pin;
-                HASH_ADD(hh, s->pins, number, sizeof(number), p);
-                s->pin_count++;
+                pin_add(c->server, s, p);
         }
         pthread_mutex_unlock(&c->server->lock);
-        if (!kept) {
+        if (status != HOME_DONE) {
                 free(p);
                 eng_serve_unpin(pin);
         }
-        return kept;
+        return status;
 }
 
 static void home_served_done(struct eng_serving *serving)
 {
         struct home_served *c = (struct home_served *)serving;
+        enum home_status status = serving->refused ? HOME_NO_SESSION : HOME_DONE;
         size_t bulk = 0, at;
         unsigned i;
 
-        if (serving->refused || (serving->pin != NULL && !keep_home_pin(c, serving->pin, serving->pin_number))) {
-                home_served_end(c, HOME_NO_SESSION);
+        if (serving->pin != NULL)
+                status = keep_home_pin(c, serving->pin, serving->pin_number);
+        if (status != HOME_DONE) {
+                home_served_end(c, status);
                 return;
         }
         for (i = 0; i < serving->answer_bulk.count; i++)
@@ -469,22 +546,44 @@ static void home_served_done(struct eng_serving *serving)
         home_served_end(c, HOME_DONE);
 }
 
-/* The session that the request is of, referenced; NULL: it is over. */
-static struct home_session *session_find(struct rem_home_server *server, const struct net_request *request, uint64_t number)
+/* Under the lock: neither all homes nor this one have too much under way. One call always may be. */
+static bool call_fits(const struct rem_home_server *server, const struct home_session *s, enum home_class class, uint64_t cost)
 {
+        if (server->held[class] != 0 && server->held[class] + cost > server->limit[class])
+                return false;
+        return s->held[class] == 0 || s->held[class] + cost <= session_share(server, class);
+}
+
+/* The session that the call is of, referenced, with memory for it; NULL, and why. */
+static struct home_session *session_take(struct home_served *c, const struct net_request *request, uint64_t number, enum home_status *status)
+{
+        struct rem_home_server *server = c->server;
         uint16_t node = net_peer_node(request->peer);
         struct home_session *s = NULL;
 
+        *status = HOME_NO_SESSION;
         if (!is_home(node))
                 return NULL;
         pthread_mutex_lock(&server->lock);
         s = server->by_node[node - REM_HOME_FIRST];
         if (s != NULL && (s->boot != request->boot || s->number != number || server_clock(server) >= atomic_load(&s->until)))
                 s = NULL;
-        if (s != NULL)
+        if (s != NULL && !call_fits(server, s, c->class, c->cost)) {
+                *status = HOME_NOT_NOW;
+                s = NULL;
+        }
+        if (s != NULL) {
+                s->held[c->class] += c->cost;
+                server->held[c->class] += c->cost;
                 atomic_fetch_add(&s->refs, 1);
+        }
         pthread_mutex_unlock(&server->lock);
         return s;
+}
+
+enum home_class home_class_of(const uint8_t *body, size_t len)
+{
+        return len > 0 && body[0] == ENG_CALL_LOOKUP ? HOME_LOOKUPS : HOME_CALLS;
 }
 
 static struct home_served *home_served_new(struct rem_home_server *server, struct net_request *request, enum home_status *status)
@@ -503,13 +602,15 @@ static struct home_served *home_served_new(struct rem_home_server *server, struc
         c->server = server;
         c->request = request;
         c->at = lp_self();
-        *status = HOME_NO_SESSION;
-        c->session = session_find(server, request, head.session);
-        if (c->session == NULL || !leads(server)) {
-                home_served_free(c);
-                return NULL;
-        }
-        return c;
+        c->class = home_class_of(request->body + sizeof(head), request->body_len - sizeof(head));
+        c->cost = home_call_cost(request->body_len, request->bulk_len, request->room);
+        c->session = session_take(c, request, head.session, status);
+        if (c->session != NULL && leads(server))
+                return c;
+        if (c->session != NULL)
+                *status = HOME_NO_SESSION;
+        home_served_free(c);
+        return NULL;
 }
 
 enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
@@ -546,6 +647,15 @@ void rem_home_server_lost(void *arg, struct net_request *request)
                 home_served_free(request->user);
 }
 
+/* False: it changes something, which clients of its home do not now. It is counted before that is looked at. */
+static bool may_change(struct home_served *c, bool changes)
+{
+        c->changes = changes;
+        if (changes)
+                atomic_fetch_add(&c->server->changes, 1);
+        return !changes || !atomic_load(&c->session->shut);
+}
+
 static void serve_home_call(struct rem_home_server *server, struct net_request *request)
 {
         enum home_status status = HOME_NO_SESSION;
@@ -562,6 +672,10 @@ static void serve_home_call(struct rem_home_server *server, struct net_request *
                 return;
         }
         memcpy(c->body, request->body + sizeof(struct home_call), len);
+        if (!may_change(c, eng_call_changes(c->body, len))) {
+                home_served_end(c, HOME_READ_ONLY);
+                return;
+        }
         c->serving = (struct eng_serving){.store = server->options.store, .body = c->body, .len = len, .bulk = c->bulk, .room = request->room,
                                           .until = &c->session->until, .clock_ns = server->options.now, .done = home_served_done};
         if (eng_serve_call(&c->serving, &c->session->home) != 0)
@@ -588,12 +702,8 @@ static void serve_unpin(struct rem_home_server *server, struct net_request *requ
         for (i = 0; s != NULL && s->number == head.session && s->boot == request->boot && i < count; i++) {
                 memcpy(&number, request->body + sizeof(head) + i * sizeof(number), sizeof(number));
                 HASH_FIND(hh, s->pins, &number, sizeof(number), pin);
-                if (pin == NULL)
-                        continue;
-                HASH_DEL(s->pins, pin);
-                s->pin_count--;
-                eng_serve_unpin(pin->pin);
-                free(pin);
+                if (pin != NULL)
+                        pin_end(server, s, pin);
         }
         pthread_mutex_unlock(&server->lock);
         home_reply(request, HOME_DONE);
@@ -754,6 +864,8 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
         if (server == NULL)
                 return -ENOMEM;
         server->options = *options;
+        server->limit[HOME_LOOKUPS] = (options->memory != 0 ? options->memory : MEMORY) / 4;
+        server->limit[HOME_CALLS] = server->limit[HOME_LOOKUPS] * 3;
         pthread_mutex_init(&server->lock, NULL);
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended);
@@ -764,9 +876,42 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
         return 0;
 }
 
+uint64_t rem_home_server_bytes(struct rem_home_server *server)
+{
+        uint64_t bytes;
+
+        pthread_mutex_lock(&server->lock);
+        bytes = server->held[HOME_CALLS] + server->held[HOME_LOOKUPS];
+        pthread_mutex_unlock(&server->lock);
+        return bytes;
+}
+
 unsigned rem_home_server_sessions(struct rem_home_server *server)
 {
         return atomic_load(&server->count);
+}
+
+void rem_home_server_read_only(struct rem_home_server *server, uint64_t generation)
+{
+        unsigned i;
+
+        pthread_mutex_lock(&server->lock);
+        server->read_only = generation;
+        for (i = 0; i < REM_HOME_NODES; i++)
+                if (generation == 0 && server->by_node[i] != NULL)
+                        atomic_store(&server->by_node[i]->shut, false);
+        pthread_mutex_unlock(&server->lock);
+}
+
+unsigned rem_home_server_changing(struct rem_home_server *server)
+{
+        unsigned i, n = 0;
+
+        pthread_mutex_lock(&server->lock);
+        for (i = 0; i < REM_HOME_NODES; i++)
+                n += server->read_only != 0 && server->by_node[i] != NULL && !atomic_load(&server->by_node[i]->shut);
+        pthread_mutex_unlock(&server->lock);
+        return n + atomic_load(&server->changes); /* behind the sessions: a call is counted before its session is looked at */
 }
 
 void rem_home_server_stop(struct rem_home_server *server)

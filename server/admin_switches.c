@@ -19,7 +19,7 @@ static struct admin_answer switch_answer(struct admin_request *request, enum srv
         struct srv_switch_state state = srv_switch_read(source->switches, which);
 
         return srv_admin_json(200, json_pack("{s:b, s:b, s:b, s:o, s:o}", "on", state.on, "by_setting", state.by_setting, "kept", state.kept,
-                                             "changes_under_way", srv_admin_number(gw_changing(source->gateway)), "requests_under_way",
+                                             "changes_under_way", srv_admin_number(srv_switches_changing(source->switches)), "requests_under_way",
                                              srv_admin_number(gw_active(source->gateway))));
 }
 

@@ -233,6 +233,16 @@ int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loo
         return 0;
 }
 
+void srv_lead_read_only(struct srv_lead *lead, uint64_t generation)
+{
+        rem_home_server_read_only(atomic_load(&lead->homes), generation);
+}
+
+unsigned srv_lead_changing(struct srv_lead *lead)
+{
+        return rem_home_server_changing(atomic_load(&lead->homes));
+}
+
 void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin)
 {
         atomic_store(&lead->admin, admin);

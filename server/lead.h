@@ -32,6 +32,9 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
 void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
 /* The store is open, and not started: other processes may be homes of it. -ENOMEM, with a line. */
 int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error);
+/* rem_home_server_read_only(), rem_home_server_changing(). Any thread. */
+void srv_lead_read_only(struct srv_lead *lead, uint64_t generation);
+unsigned srv_lead_changing(struct srv_lead *lead);
 /* Who answers what nodes are asked of the pool. */
 void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin);
 /* Gateways that are in a session with it. Any thread. */

@@ -31,6 +31,15 @@ void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view
         srv_admin_leads(g->daemon.admin, here);
 }
 
+/* The generation first: what is let in behind it is refused by it. */
+static void gateway_switches(void *arg, uint64_t *generation, uint64_t *changing)
+{
+        struct srv_node_gateway *g = arg;
+
+        *generation = srv_switches_generation(g->daemon.switches);
+        *changing = srv_switches_changing(g->daemon.switches);
+}
+
 static ssize_t ask_leader(void *arg, const uint8_t *bytes, size_t len, uint8_t *room)
 {
         return rem_home_link_ask(((struct srv_node_gateway *)arg)->link, bytes, len, room);
@@ -81,6 +90,7 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         if (rv != 0)
                 return rv;
         srv_node_gateway_see(g, view, false);
+        rem_home_link_switches(g->link, &(struct rem_home_switches){.read = gateway_switches, .arg = g});
         rem_home_link_start(g->link, g->daemon.store);
         return 0;
 }

@@ -26,8 +26,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAIT_S    5
+#define SETTLE_MS 3000u /* less than a node waits for the leader's answer */
 #define TEXT_SIZE 256u
 #define ETCD_KEY  "switches"
 
@@ -281,6 +283,8 @@ static void switches_apply(const struct srv_switches *switches)
 {
         gw_read_only(switches->gateway, switch_is_on(switches, SRV_READ_ONLY));
         gw_shed(switches->gateway, switch_is_on(switches, SRV_MAINTENANCE));
+        if (switches->lead != NULL)
+                srv_lead_read_only(switches->lead, switches->now.on[SRV_READ_ONLY] ? switches->now.generation : 0);
 }
 
 static void switches_say(const struct srv_switches *switches)
@@ -432,10 +436,35 @@ static int switches_keep(struct srv_switches *switches, const struct kept *kept)
         return 0;
 }
 
+uint64_t srv_switches_generation(struct srv_switches *switches)
+{
+        uint64_t generation;
+
+        pthread_mutex_lock(&switches->lock);
+        generation = switches->now.generation;
+        pthread_mutex_unlock(&switches->lock);
+        return generation;
+}
+
+unsigned srv_switches_changing(struct srv_switches *switches)
+{
+        return gw_changing(switches->gateway) + (switches->lead != NULL ? srv_lead_changing(switches->lead) : 0);
+}
+
+/* Each node hears of it from etcd, and tells when it has nothing under way any more. */
+static void switches_settle(struct srv_switches *switches)
+{
+        unsigned i;
+
+        for (i = 0; i < SETTLE_MS && srv_switches_changing(switches) > 0; i++)
+                usleep(1000);
+}
+
 int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on)
 {
         bool changed, stored;
         struct kept kept;
+        int rv;
 
         pthread_mutex_lock(&switches->lock);
         if (switches->by_setting[which] && !on) {
@@ -453,7 +482,10 @@ int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on
         pthread_mutex_unlock(&switches->lock);
         if (changed)
                 srv_log(SRV_LOG_WARNING, "%s is switched %s", srv_switch_name(which), on ? "on" : "off");
-        return stored ? 0 : switches_keep(switches, &kept);
+        rv = stored ? 0 : switches_keep(switches, &kept);
+        if (rv == 0 && switches->lead != NULL && which == SRV_READ_ONLY && on)
+                switches_settle(switches);
+        return rv;
 }
 
 struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_switch which)

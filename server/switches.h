@@ -42,11 +42,19 @@ void srv_switches_follow(struct srv_switches *switches, const char *text);
 void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
 
 /*
- * In force when it returns. Waits until it is kept on the drives in use, but not for long:
+ * In force when it returns; at a cluster's leader read-only also waits for changes under way at all nodes, some seconds at
+ * most: srv_switches_changing(). Waits until it is kept on the drives in use, but not for long:
  * -ETIMEDOUT or -EIO, it is kept on none yet, and a restart may find what was before. -EPERM: the
  * configuration says otherwise. Any thread that may block.
  */
 int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on);
+/* Of what is in force; 0: nothing was ever switched. Any thread. */
+uint64_t srv_switches_generation(struct srv_switches *switches);
+/*
+ * Changes of clients under way, at all nodes; a node that has not told yet counts as one while read-only is on.
+ * 0 while it is: no change is answered any more until it is off. Any thread.
+ */
+unsigned srv_switches_changing(struct srv_switches *switches);
 /* Any thread. */
 struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_switch which);
 /*

@@ -28,6 +28,7 @@
 #include "engine.h"
 #include "engine/base/read_times.h"
 #include "engine/base/hasher.h"
+#include "engine/base/hints.h"
 #include "engine/base/pacer.h"
 #include "engine/drive/drive.h"
 #include "engine/placement/place.h"
@@ -199,6 +200,7 @@ struct eng_home_part {
         TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
         bool merges_stopped;               /* at the end: none is tried again */
         struct eng_puts puts;              /* under way, oldest first */
+        TAILQ_HEAD(, put_write) stale_writes; /* of those, shards that wait for the next view */
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
@@ -328,6 +330,7 @@ struct eng_coord {
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
         struct eng_feed *feed;         /* config_feed.c's own */
+        struct eng_digests *digests;   /* config_digest.c's own */
         const struct eng_homes *homes; /* NULL: there are none */
         struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
         struct eng_buf *body, *next_body; /* of the epoch in force; of the one that is made: of a cluster's store, else NULL */
@@ -467,6 +470,7 @@ struct eng_store {
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
         struct eng_loop *coord_loop;   /* the coordinator's: one of them */
+        struct eng_hints hints;        /* of homes: that it has sent, or that have come */
         struct eng_entries *entries;   /* of the store (bucket/entries.c) */
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;

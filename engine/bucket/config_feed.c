@@ -4,6 +4,8 @@
  */
 #include "engine/bucket/config_feed.h"
 
+#include "engine/bucket/config_digest.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -55,6 +57,8 @@ void eng_feed_add(struct eng_store *store, const struct eng_row_key *row)
 
         assert(eng_on_coordinator(store));
         feed->items[++feed->version % ENG_FEED_ITEMS] = *row;
+        if (row->what == ENG_ROW_BUCKET || !eng_is_entry(row->kind))
+                eng_digest_changed(store);
         eng_feed_tell(store);
 }
 

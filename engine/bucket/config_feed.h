@@ -15,7 +15,11 @@
 #define ENG_FEED_READERS 1024u
 #define ENG_ROW_MAX      (ENG_TEXT_MAX + 4096u) /* bytes of a row */
 
-enum eng_row_what { ENG_ROW_BUCKET = 1, ENG_ROW_TEXT };
+enum eng_row_what {
+        ENG_ROW_BUCKET = 1,
+        ENG_ROW_TEXT,
+        ENG_ROW_CLOCK                   /* the lock clock was moved: nothing is in it, and who has this version has the time */
+};
 struct eng_row_key {
         enum eng_row_what what;
         uint8_t kind;                   /* of a text or entry */

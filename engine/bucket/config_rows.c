@@ -64,7 +64,9 @@ size_t eng_row_put(const struct eng_store *store, const struct eng_row_key *key,
         size_t len;
 
         assert(eng_on_coordinator(store));
-        len = key->what == ENG_ROW_BUCKET ? row_bucket(store, &head, out + sizeof(head)) : row_text(store, &head, out + sizeof(head));
+        len = key->what == ENG_ROW_CLOCK    ? 0
+              : key->what == ENG_ROW_BUCKET ? row_bucket(store, &head, out + sizeof(head))
+                                            : row_text(store, &head, out + sizeof(head));
         memcpy(out, &head, sizeof(head));
         return sizeof(head) + len;
 }
@@ -101,7 +103,7 @@ int eng_row_get(const uint8_t *bytes, size_t len, size_t *at, struct eng_row *ou
         out->generation = head.generation;
         *at += sizeof(head) + head.len;
         if (!out->there)
-                return head.len == 0 && head.flags == 0 && (head.what == ENG_ROW_BUCKET || head.what == ENG_ROW_TEXT) ? 0 : -EBADMSG;
+                return head.len == 0 && head.flags == 0 && head.what >= ENG_ROW_BUCKET && head.what <= ENG_ROW_CLOCK ? 0 : -EBADMSG;
         if (head.what == ENG_ROW_BUCKET)
                 return out->damaged || head.kind != 0 ? -EBADMSG : row_get_bucket(&head, bytes, out);
         if (head.what != ENG_ROW_TEXT || head.len > ENG_TEXT_MAX || head.name_len != 0)

@@ -11,6 +11,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/config_digest.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -97,11 +98,14 @@ struct eng_text *eng_entry_put(struct eng_store *store, uint64_t id, unsigned ki
                 at = &old->next;
         next = old == NULL ? NULL : atomic_load_explicit(&old->next, memory_order_relaxed);
         entries->count -= old != NULL;
+        if (old != NULL)
+                eng_digest_entry(store, old, false);
         if (text != NULL) {
                 assert(text->kind == kind && entries->count < ENG_ENTRIES_MAX);
                 text->id = id;
                 atomic_store_explicit(&text->next, next, memory_order_relaxed);
                 entries->count++;
+                eng_digest_entry(store, text, true);
                 next = text;
         }
         atomic_store_explicit(at, next, memory_order_release); /* a reader at the old one goes on from there */

@@ -10,6 +10,7 @@
 
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/config_digest.h"
 
 /* Rows on their way to all loops. owner: coordinator; constant while it is under way */
 struct taking {
@@ -84,6 +85,8 @@ static bool take_home_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
         for (i = 0; i < taking->count; i++) {
                 const struct taken *taken = &taking->rows[i];
 
+                if (taken->row.key.what == ENG_ROW_CLOCK)
+                        continue; /* its time came with the state */
                 if (taken->row.key.what == ENG_ROW_BUCKET && taken->row.there)
                         take_home_bucket(el, &taken->row.bucket);
                 else if (taken->row.key.what == ENG_ROW_BUCKET)
@@ -111,6 +114,7 @@ static void rows_taken(struct eng_store *store, void *arg)
 {
         struct taking *taking = arg;
 
+        eng_digest_changed(store);
         if (taking->done != NULL)
                 taking->done(store);
         taking_free(taking); /* each loop has had a turn since an entry was replaced */
@@ -229,6 +233,16 @@ void eng_home_rows_begin(struct eng_store *store)
         copy->count = 0;
 }
 
+void eng_home_rows_settled(struct eng_store *store)
+{
+        struct eng_home_copy *copy = copy_of(store);
+
+        copy->reading = false;
+        copy->count = copy->size = 0;
+        free(copy->seen);
+        copy->seen = NULL;
+}
+
 /* Rows here that were not read. out NULL: only their number. */
 static unsigned rows_beyond(struct eng_store *store, struct taking *out)
 {
@@ -261,10 +275,7 @@ int eng_home_rows_end(struct eng_store *store, void (*done)(struct eng_store *st
         taking->store = store;
         taking->done = done;
         rows_beyond(store, taking);
-        copy->reading = false;
-        copy->count = copy->size = 0;
-        free(copy->seen);
-        copy->seen = NULL;
+        eng_home_rows_settled(store);
         taking_go(taking);
         return 0;
 }

@@ -16,6 +16,8 @@ int eng_home_rows_take(struct eng_store *store, const uint8_t *bytes, size_t len
 void eng_home_rows_begin(struct eng_store *store);
 /* As eng_home_rows_take(). */
 int eng_home_rows_end(struct eng_store *store, void (*done)(struct eng_store *store));
+/* Instead: a reading that has begun is over, and what there is is all. */
+void eng_home_rows_settled(struct eng_store *store);
 void eng_home_rows_free(struct eng_store *store);
 
 #endif

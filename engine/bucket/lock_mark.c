@@ -238,6 +238,8 @@ static void lock_change_marked(void *arg, int rv)
         struct eng_store *store = lc->change.store;
 
         lock_mark_of(store)->confirmed_ms = 0;
+        if (rv == 0 && lc->confirmed_ms != 0)
+                lc->change.touched.what = ENG_ROW_CLOCK; /* homes show it before it is answered */
         eng_change_finish(&lc->change, rv);
 }
 

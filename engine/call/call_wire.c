@@ -375,6 +375,27 @@ int64_t eng_call_bulk_len(const uint8_t *body, size_t len)
         return call.kind == ENG_CALL_TEXT_SET ? (int64_t)call.text.bytes.len : 0;
 }
 
+bool eng_call_changes(const uint8_t *body, size_t len)
+{
+        switch (len == 0 ? 0 : body[0]) {
+        case ENG_CALL_PUT:
+        case ENG_CALL_DELETE:
+        case ENG_CALL_UPDATE:
+        case ENG_CALL_EXTRAS:
+        case ENG_CALL_UPLOAD_CREATE:
+        case ENG_CALL_UPLOAD_ABORT:
+        case ENG_CALL_COMPLETE:
+        case ENG_CALL_BUCKET_CREATE:
+        case ENG_CALL_RULES_SET:
+        case ENG_CALL_BUCKET_DELETE:
+        case ENG_CALL_TEXT_SET:
+        case ENG_CALL_TEXT_DELETE:
+                return true;
+        default:
+                return false;
+        }
+}
+
 int eng_call_get(const uint8_t *body, size_t len, const uint8_t *bulk, size_t bulk_len, struct eng_call *call)
 {
         static const char nothing[8];

@@ -148,6 +148,8 @@ struct eng_call {
 int eng_call_put(const struct eng_call *call, uint8_t body[ENG_CALL_BODY_MAX], struct eng_call_bulk *bulk);
 /* How long the bulk of this body must be. -EBADMSG: it is no body of a call. */
 int64_t eng_call_bulk_len(const uint8_t *body, size_t len);
+/* It changes something for a client: not what keeps the store whole, nor the lock clock. Of what is no call: false. */
+bool eng_call_changes(const uint8_t *body, size_t len);
 /*
  * Makes a call of a body and bulk, which live as long as it does; bulk begins at a multiple of 8 bytes.
  * -EBADMSG.

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/bucket/config_digest.h"
 #include "engine/bucket/config_feed.h"
 #include "engine/drive/rec.h"
 #include "engine/home/home_state.h"
@@ -17,7 +18,7 @@ size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_
 {
         const struct eng_coord *c = store->coord;
         const struct eng_view *view = &c->view;
-        struct home_state state = {.up = view->up & (view->in | view->joining), .lock_now_ms = eng_lock_now(store)};
+        struct home_state state = {.up = view->up & (view->in | view->joining)};
 
         assert(eng_on_coordinator(store));
         if (c->body == NULL)
@@ -53,19 +54,36 @@ void eng_homes_set(struct eng_store *store, const struct eng_homes *homes)
         store->coord->homes = homes;
 }
 
+/* What changed in a loop's copy and is not in the feed yet is given again when it is. */
+static bool has_all_rows(struct eng_store *store, const struct eng_home_digest *said)
+{
+        struct eng_home_digest own;
+
+        eng_home_digest(store, &own);
+        return eng_digest_same(&own, said);
+}
+
 size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last)
 {
         struct eng_row_cursor *cursor = (struct eng_row_cursor *)(void *)reading->cursor;
         struct eng_row_key key;
         uint64_t version = reading->version;
         size_t len = 0;
+        bool stale;
         int rv = 1;
 
         assert(eng_on_coordinator(store));
         *first = *last = false;
         if (store->coord->phase != ENG_PHASE_OPEN) /* what is read from drives at the start is no change that would follow */
                 return 0;
-        if (!reading->all && eng_feed_next(store, &version, &key) == -ESTALE) {
+        stale = !reading->all && eng_feed_next(store, &version, &key) == -ESTALE;
+        reading->same = stale && reading->says && has_all_rows(store, &reading->digest);
+        reading->says = false;
+        if (reading->same) {
+                reading->version = eng_feed_version(store);
+                return 0;
+        }
+        if (stale) {
                 memset(reading, 0, sizeof(*reading));
                 reading->all = true;
                 reading->from = eng_feed_version(store);

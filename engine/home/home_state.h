@@ -17,7 +17,6 @@
 /* Followed by the body of the epoch in force. */
 struct home_state {
         uint64_t up;                    /* members that the leader reaches */
-        int64_t lock_now_ms;            /* what the lock clock shows */
         uint32_t epoch_len, flags;
 };
 

@@ -131,11 +131,11 @@ static int take_home_epoch(struct eng_home *home, const uint8_t *body, size_t le
         return 0;
 }
 
-/* The lock clock goes on from what the leader's shows; nothing of it is kept here. */
-static void take_lock_clock(struct eng_store *store, int64_t now_ms)
+void eng_home_clock_take(struct eng_store *store, int64_t now_ms)
 {
         struct eng_lock_clock *clock = &store->lock_clock;
 
+        assert(eng_on_coordinator(store));
         pthread_mutex_lock(&clock->lock);
         clock->begun = true;
         clock->mark_ms = clock->anchor_ms = now_ms;
@@ -164,7 +164,6 @@ int eng_home_state_take(struct eng_store *store, const uint8_t *bytes, size_t le
         home_view(home)->writable = (state.flags & HOME_WRITABLE) != 0;
         atomic_store(&store->full, (state.flags & HOME_FULL) != 0);
         atomic_store(&store->stalled, (state.flags & HOME_STALLED) != 0);
-        take_lock_clock(store, state.lock_now_ms);
         home->waits[home->wait_count++] = (struct home_wait){.done = done, .arg = arg};
         home_spread(home);
         return 0;
@@ -253,10 +252,22 @@ int eng_home_rows_read(struct eng_store *store, const uint8_t *bytes, size_t len
         return 0;
 }
 
+void eng_home_rows_same(struct eng_store *store, void (*done)(void *arg), void *arg)
+{
+        struct eng_home *home = store->home;
+
+        assert(eng_on_coordinator(store) && home->wait_count < 3);
+        eng_home_rows_settled(store);
+        home->rows_whole = true;
+        home->waits[home->wait_count++] = (struct home_wait){.done = done, .arg = arg};
+        home_spread(home);
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void home_view_changed(struct eng_loop *el)
 {
+        eng_puts_view_changed(el);
 }
 
 static void home_value_gone(struct eng_loop *el, const uint8_t id[FMT_ID])
@@ -271,6 +282,8 @@ static void home_look_at_group(struct eng_store *store, uint32_t group)
 {
         struct eng_call call = {.kind = ENG_CALL_HINT, .group = group};
 
+        if (!eng_hint_is_due(&store->hints, group, lp_now(eng_here(store)->loop)))
+                return;
         (void)eng_call_send(store, &call, 0, hint_sent, NULL); /* one that is lost is found by the next walk */
 }
 

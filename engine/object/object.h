@@ -35,6 +35,8 @@ void eng_txn_put_free(struct eng_txn_put *put);
  * False: there is none.
  */
 bool eng_put_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch);
+/* On this loop: its view is another. Shards that a drive refused, since it had a newer epoch, are written anew. */
+void eng_puts_view_changed(struct eng_loop *el);
 /*
  * get.c: calls each() for each part of each open object of this loop. False: one of the first upto
  * objects that were opened is still being looked up, and what it will be is not known.

@@ -36,8 +36,9 @@ struct put_write {
         unsigned users;                /* the drive, the hasher */
         unsigned slot_no;              /* of the drive */
         struct eng_drive *drive;
-        unsigned retries;
-        struct lp_timer retry;
+        uint64_t stale_until;          /* lp_now(): the drive has an epoch that this loop has not, which is waited for; 0: it has not said so */
+        struct lp_timer stale;
+        TAILQ_ENTRY(put_write) stale_link; /* el->home.stale_writes */
 };
 
 struct put_sync {

@@ -6,6 +6,7 @@
  * upload, which goes on while enough of each run are left. Home loop throughout.
  */
 #include "engine/base/store.h"
+#include "engine/object/object.h"
 #include "engine/object/put.h"
 
 #include <assert.h>
@@ -13,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALE_RETRY_NS (5ull * 1000 * 1000)
-#define STALE_RETRIES  2000u
+#define STALE_MOST_NS (10ull * 1000 * 1000 * 1000) /* that a newer view is waited for */
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -205,9 +205,45 @@ void eng_put_lose_drive(struct eng_put *put, unsigned slot)
 
 static void submit_write(struct put_write *w);
 
-static void retry_write(struct lp_timer *timer)
+/* It waits no more: there is a newer view, or there was none for long. */
+static void stale_write_go(struct put_write *w)
 {
-        submit_write(container_of(timer, struct put_write, retry));
+        struct eng_loop *el = w->put->el;
+
+        lp_timer_stop(el->loop, &w->stale);
+        TAILQ_REMOVE(&el->home.stale_writes, w, stale_link);
+        submit_write(w);
+}
+
+static void stale_for_long(struct lp_timer *timer)
+{
+        stale_write_go(container_of(timer, struct put_write, stale));
+}
+
+void eng_puts_view_changed(struct eng_loop *el)
+{
+        struct put_write *w, *next;
+
+        TAILQ_FOREACH_SAFE (w, &el->home.stale_writes, stale_link, next)
+                if (el->view.epoch > w->op.epoch)
+                        stale_write_go(w);
+}
+
+/* An epoch change is under way, and the drive has it already. False: that has been so for too long. */
+static bool waits_for_view(struct put_write *w)
+{
+        struct eng_loop *el = w->put->el;
+        uint64_t now = lp_now(el->loop);
+
+        if (w->stale_until == 0)
+                w->stale_until = now + STALE_MOST_NS;
+        if (now >= w->stale_until)
+                return false;
+        TAILQ_INSERT_TAIL(&el->home.stale_writes, w, stale_link);
+        lp_timer_start(el->loop, &w->stale, w->stale_until - now);
+        if (el->view.epoch > w->op.epoch)
+                stale_write_go(w);
+        return true;
 }
 
 /*
@@ -241,10 +277,8 @@ static void put_stripe_written(struct eng_op *op)
         struct eng_put *put = w->put;
 
         assert(eng_on_loop(put->el) && w->users > 0);
-        if (op->result == -ESTALE && !op->deposed && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */
-                lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS);
+        if (op->result == -ESTALE && !op->deposed && waits_for_view(w))
                 return;
-        }
         if (op->result == -ENOSPC || op->result == -EAGAIN || still_changes(put, op)) { /* full, or too much at a time: the drive has not failed */
                 if (put->error == 0)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
@@ -292,7 +326,7 @@ static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, siz
         w->put = put;
         w->users = 1;
         w->slot_no = drive;
-        w->retry.expired = retry_write;
+        w->stale.expired = stale_for_long;
         w->op.kind = ENG_OP_WRITE;
         w->op.done = put_stripe_written;
         memcpy(w->op.write.object_id, put->id, FMT_ID);

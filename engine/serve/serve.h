@@ -51,9 +51,9 @@ struct eng_serving {
         struct eng_buf *page;
 };
 /*
- * Any thread. What this home store may not say is refused (-EPERM): an id in a PUT
- * that is another's, or one that it said it would not name any more. done() comes once, on a loop of the store, never from inside. -EBADMSG: it is no
- * call, and done() does not come.
+ * Any thread. What this home store may not say is refused (-EPERM): an id in a PUT that is another's, or one that it said
+ * it would not name any more; a DISCARD of another's id. done() comes once, on a loop of the store, never from inside.
+ * -EBADMSG: it is no call, and done() does not come.
  */
 int eng_serve_call(struct eng_serving *serving, const struct eng_served_home *home);
 /* Any thread. */

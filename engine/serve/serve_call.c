@@ -381,7 +381,8 @@ static void serving_begin(struct lp_msg *msg)
                 eng_text_delete(s->store, call->bucket, call->text.kind, call->text.expected, served_plain, s);
                 break;
         case ENG_CALL_HINT:
-                eng_upkeep_group(s->store, call->group);
+                if (eng_hint_is_due(&s->store->hints, call->group, lp_now(s->at->loop)))
+                        eng_upkeep_group(s->store, call->group);
                 served_plain(s, 0);
                 break;
         case ENG_CALL_DISCARD:
@@ -423,13 +424,18 @@ static bool runs_are_whole(const struct eng_store *store, const struct eng_part 
 }
 
 /* Its home has made it: the id is of an upload of its own, as is the id of its part. */
-static bool is_homes_own(const uint8_t id[FMT_ID], const struct eng_served_home *home)
+static bool is_homes_own(const uint8_t id[FMT_ID], const struct eng_served_home *home, struct eng_made *made)
+{
+        eng_id_made(id, made);
+        return made->node == home->node && made->run == home->boot && made->loop < home->loops;
+}
+
+/* Such a one that it may come to name: what it has told that it won't is orphan collection's. */
+static bool may_be_named(const uint8_t id[FMT_ID], const struct eng_served_home *home)
 {
         struct eng_made made;
 
-        eng_id_made(id, &made);
-        return made.node == home->node && made.run == home->boot && made.loop < home->loops &&
-               (home->bounds == NULL || made.count >= atomic_load(&home->bounds[made.loop]));
+        return is_homes_own(id, home, &made) && (home->bounds == NULL || made.count >= atomic_load(&home->bounds[made.loop]));
 }
 
 static int check_record(const struct eng_serving *s, const struct eng_served_home *home)
@@ -440,7 +446,7 @@ static int check_record(const struct eng_serving *s, const struct eng_served_hom
         size_t pos = 0;
 
         memcpy(&head, value.data, sizeof(head));
-        if (!is_homes_own(head.id, home))
+        if (!may_be_named(head.id, home))
                 return -EPERM;
         if (head.pg != eng_pg_of_key(s->store->pg_count, s->call.bucket, s->call.key.data, s->call.key.len))
                 return -EINVAL;
@@ -505,6 +511,7 @@ static void serving_refused(struct lp_msg *msg)
 int eng_serve_call(struct eng_serving *s, const struct eng_served_home *home)
 {
         int rv = eng_call_get(s->body, s->len, s->bulk == NULL ? NULL : s->bulk->data, s->bulk == NULL ? 0 : s->bulk->len, &s->call);
+        struct eng_made made;
 
         if (rv != 0)
                 return rv;
@@ -512,7 +519,7 @@ int eng_serve_call(struct eng_serving *s, const struct eng_served_home *home)
         rv = pick_loop(s);
         if (rv == 0 && s->call.kind == ENG_CALL_PUT)
                 rv = check_record(s, home);
-        if (rv == 0 && s->call.kind == ENG_CALL_DISCARD && !is_homes_own(s->call.discard.id, home))
+        if (rv == 0 && s->call.kind == ENG_CALL_DISCARD && !is_homes_own(s->call.discard.id, home, &made))
                 rv = -EPERM;
         if (rv != 0) {
                 s->at = s->store->coord_loop;

@@ -6,6 +6,7 @@
  */
 #include "engine/object/object.h"
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/config_digest.h"
 #include "engine/bucket/home_copy.h"
 #include "engine/epoch/epoch.h"
 #include "engine/upkeep/upkeep.h"
@@ -451,6 +452,7 @@ static void free_store(struct eng_store *store)
                 eng_heal_free_late(store);
                 free(store->coord->config);
                 eng_feed_free(store);
+                eng_digests_free(store);
                 eng_home_rows_free(store);
                 eng_home_free(store);
                 eng_buf_unref(store->coord->body);
@@ -493,6 +495,7 @@ static int make_loops(struct eng_store *store)
                 TAILQ_INIT(&el->leader.appended);
                 TAILQ_INIT(&el->leader.lookups);
                 TAILQ_INIT(&el->home.retrying);
+                TAILQ_INIT(&el->home.stale_writes);
                 TAILQ_INIT(&el->home.puts);
                 TAILQ_INIT(&el->leader.rebuilds);
                 eng_hasher_init(&el->home.hasher, el->loop);
@@ -509,6 +512,7 @@ static void view_changed(struct eng_loop *el)
 {
         assert(eng_on_loop(el));
         eng_txn_view_changed(el);
+        eng_puts_view_changed(el);
         if (el->view.ready)
                 eng_deferred_ready(el);
 }
@@ -559,7 +563,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
-        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_feed_make(store) || !eng_heal_make(store))
+        if (!eng_drop_make(store) || !eng_digests_make(store) || !eng_entries_make(store) || !eng_feed_make(store) || !eng_heal_make(store))
                 goto err;
         if (options->leader != NULL)
                 rv = eng_home_make(store);

@@ -245,11 +245,15 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
         };
         ssize_t len;
 
+        if (*batch->name != '\0') /* of a try before: what came of that may be there, and is replaced */
+                return s3_str_of(batch->name);
         gw_account_of_bucket(batch->logs->loop, s3_str_of(batch->source_name), account);
         name.account = s3_str_of(account);
         lp_random(&name.unique, sizeof(name.unique));
         len = s3_log_name(&name, batch->name, sizeof(batch->name));
-        return (struct s3_str){batch->name, len > 0 && len <= ENG_KEY_MAX ? (size_t)len : 0};
+        if (len <= 0 || len > ENG_KEY_MAX)
+                *batch->name = '\0';
+        return s3_str_of(batch->name);
 }
 
 /* The bucket that was logged is there: one that another made under its name since gets none of its records. */

@@ -121,6 +121,7 @@ static void far_submit(struct eng_drive *drive, struct eng_op *op)
         assert(far != NULL);
         assert(op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD); /* all that a home asks */
         atomic_fetch_add(&d->hf->out, 1);
+        atomic_fetch_add(&d->hf->writes, op->kind == ENG_OP_WRITE);
         memcpy(&far->op, op, sizeof(*op));
         far->op.done = far_op_done;
         far->hf = d->hf;
@@ -365,6 +366,7 @@ static void give_state(void *arg)
 {
         struct following *f = arg;
 
+        eng_home_clock_take(f->hf->home.store, eng_lock_now(f->hf->leader->store));
         f->rv = eng_home_state_take(f->hf->home.store, f->bytes, f->len, following_taken, f);
 }
 
@@ -373,6 +375,14 @@ static void give_rows(void *arg)
         struct following *f = arg;
 
         f->rv = eng_home_rows_read(f->hf->home.store, f->bytes, f->len, f->first, f->last, following_taken, f);
+}
+
+static void give_same(void *arg)
+{
+        struct following *f = arg;
+
+        f->rv = 0;
+        eng_home_rows_same(f->hf->home.store, following_taken, f);
 }
 
 static void follow(struct following *f, void (*give)(void *arg))
@@ -394,6 +404,8 @@ void hf_follow(struct hf *hf)
         follow(&f, give_state);
         do {
                 on_loop(hf->leader->store->coord_loop->loop, read_rows, &f);
+                if (hf->reading->same)
+                        follow(&f, give_same);
                 if (f.len > 0 || f.first || f.last)
                         follow(&f, give_rows);
         } while (f.len > 0 || hf->reading->all);
@@ -526,6 +538,8 @@ static void upload_begins(struct lp_msg *msg)
 
 int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upto)
 {
+        unsigned turns = 0;
+
         u->hf = hf;
         u->bucket = bucket;
         u->upto = upto;
@@ -534,7 +548,7 @@ int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upt
         sem_init(&u->done, 0, 0);
         lp_post(hf->home.loops[0], &u->msg);
         while (sem_trywait(&u->done) != 0) {
-                if (u->follows && sf_view(hf->leader).epoch != sf_view(&hf->home).epoch)
+                if (u->follows && turns++ >= u->follows_after_ms && sf_view(hf->leader).epoch != sf_view(&hf->home).epoch)
                         hf_follow(hf);
                 usleep(1000);
         }

@@ -20,6 +20,7 @@ struct hf {
         atomic_bool cut;                /* calls are not sent */
         atomic_bool lose_answers;       /* they are done, and nobody hears of it */
         atomic_uint out;                /* calls and operations that have not come back */
+        atomic_uint writes;             /* shards that its drives were sent */
         atomic_uint calls, pins;        /* calls that the leader did; pins that it keeps */
         _Atomic uint64_t unreached;     /* slots whose drives answer this home -EHOSTUNREACH */
         _Atomic uint64_t incarnation;   /* of all drives */
@@ -46,7 +47,8 @@ struct hf_upload {
         struct eng_put *put;
         size_t at, upto, size;
         bool commits, aborts;
-        bool follows;                   /* the home follows the leader's epochs meanwhile */
+        bool follows;                   /* the home follows the leader's epochs meanwhile, ... */
+        unsigned follows_after_ms;      /* ... not sooner */
         int rv;
         sem_t done;
 };

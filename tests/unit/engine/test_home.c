@@ -244,6 +244,113 @@ static void test_all_rows_anew(void **state)
         eng_text_unref(text);
 }
 
+static void read_digest(void *arg)
+{
+        struct sf *sf = ((void **)arg)[0];
+
+        eng_home_digest(sf->store, ((void **)arg)[1]);
+}
+
+static struct eng_home_digest digest_of(struct sf *sf)
+{
+        struct eng_home_digest digest;
+
+        hf_run(sf->store->coord_loop->loop, read_digest, (void *[]){sf, &digest});
+        return digest;
+}
+
+static bool same_digest(const struct eng_home_digest *a, const struct eng_home_digest *b)
+{
+        return a->rows == b->rows && a->sum[0] == b->sum[0] && a->sum[1] == b->sum[1];
+}
+
+/* The leader's is another than before, by so many rows, and the home's is the same once it has followed. */
+static void digest_moves(struct eng_home_digest *before, int rows)
+{
+        struct eng_home_digest now = digest_of(&leader), there = digest_of(&hf.home);
+
+        assert_true(same_digest(before, &there)); /* it has not heard of it */
+        assert_int_equal((int64_t)(now.rows - before->rows), rows);
+        assert_true(now.sum[0] != before->sum[0] && now.sum[1] != before->sum[1]);
+        hf_follow(&hf);
+        there = digest_of(&hf.home);
+        assert_true(same_digest(&now, &there));
+        *before = now;
+}
+
+/* Each change makes it another, and the same rows make the same: at a home, and behind a start of the leader. */
+static void test_digest(void **state)
+{
+        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_ENABLED};
+        struct eng_home_digest before, first;
+        uint64_t one, two;
+
+        hf_follow(&hf);
+        first = before = digest_of(&leader);
+        assert_int_equal(sf_bucket(&leader, "one", &one), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_bucket(&leader, "two", &two), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_rules_set(&leader, 0, one, &rules), 0);
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_set(&leader, 0, one, 3, 0, "text", 4), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, one, 3, ENG_TEXT_ANY, "text", 4), 0); /* its generation is another */
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 200, 0, "entry", 5), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 201, 0, "entry", 5), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 200, ENG_TEXT_ANY, "other", 5), 0);
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_delete(&leader, 0, 1, 201, ENG_TEXT_ANY), 0);
+        digest_moves(&before, -1);
+        assert_int_equal(sf_bucket_delete(&leader, "two"), 0);
+        digest_moves(&before, -1);
+        hf_close(&hf);
+        sf_close(&leader);
+        assert_int_equal(sf_open(&leader, false), 0);
+        assert_true(sf_wait_ready(&leader, 20));
+        hf_open(&hf, &leader, 2);
+        first = digest_of(&leader);
+        assert_true(same_digest(&first, &before));
+        first = digest_of(&hf.home);
+        assert_true(same_digest(&first, &before));
+        assert_int_equal(sf_bucket_delete(&leader, "one"), 0); /* its text with it */
+        digest_moves(&before, -2);
+}
+
+/* A home that has all rows is told so; one that lacks one, or has one more, reads all. What was said counts once. */
+static void test_rows_by_digest(void **state)
+{
+        struct eng_text *before, *after;
+
+        assert_int_equal(sf_text_set(&leader, 0, 777, 222, 0, "entry", 5), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &before), 0);
+        *hf.reading = (struct eng_home_reading){.version = UINT64_MAX, .says = true, .digest = digest_of(&hf.home)};
+        hf_follow(&hf);
+        assert_false(hf.reading->says);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_equal(before, after);
+        eng_text_unref(after);
+        assert_int_equal(sf_text_set(&leader, 0, 778, 222, 0, "entry", 5), 0); /* the feed goes on from there */
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 778, 222, &after), 0);
+        eng_text_unref(after);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_equal(before, after);
+        eng_text_unref(after);
+        *hf.reading = (struct eng_home_reading){.version = UINT64_MAX, .says = true, .digest = digest_of(&hf.home)};
+        assert_int_equal(sf_text_delete(&leader, 0, 778, 222, ENG_TEXT_ANY), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 778, 222, &after), -ENOENT);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_not_equal(before, after);
+        eng_text_unref(after);
+        eng_text_unref(before);
+}
+
 /* What lacks shards is given them, without anybody's asking. */
 static void becomes_whole(void)
 {
@@ -377,6 +484,41 @@ static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
         return 0;
 }
 
+/* Drives have an epoch that the home has not heard of: what they refuse waits for it, and is not asked again and again. */
+static void test_epoch_ahead(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE, .follows = true, .follows_after_ms = 2000};
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        atomic_store(&hf.writes, 0);
+        u.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        assert_true(sf_view(&hf.home).epoch == sf_view(&leader).epoch);
+        assert_in_range(atomic_load(&hf.writes), 20, 250);
+}
+
+/* Nobody tells the home of it: after ten seconds the upload is refused, and may be tried again. */
+static void test_epoch_unheard_of(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE};
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        u.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), -EBUSY);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), -ENOENT);
+        hf_follow(&hf);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "open", 4, 4 * LARGE, true, NULL), 0);
+}
+
 /* A drive is replaced while an upload is under way: what the record names has a proof. */
 static void test_replaced_drive(void **state)
 {
@@ -423,6 +565,8 @@ static void said_done(struct eng_serving *s)
         sem_post(&said->done);
 }
 
+static const _Atomic uint64_t *said_bounds;
+
 /* What the leader answers to a call of node 9, boot 3. */
 static int say(const struct eng_call *call)
 {
@@ -439,7 +583,7 @@ static int say(const struct eng_call *call)
                 memcpy(said.serving.bulk->data, bulk.piece[0].bytes, bytes);
         }
         sem_init(&said.done, 0, 0);
-        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2});
+        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2, .bounds = said_bounds});
         if (rv == 0) {
                 while (sem_wait(&said.done) != 0)
                         ;
@@ -492,6 +636,7 @@ static int say_part(uint16_t node, uint32_t boot, uint32_t pg, unsigned k, uint8
 
 static void test_liars(void **state)
 {
+        static const _Atomic uint64_t past[2] = {1ull << 40, 1ull << 40};
         const uint32_t pg = eng_pg_of_key(ENG_PG_COUNT, bucket, "liar", 4);
         struct eng_call call = {.kind = ENG_CALL_MERGE, .merge = {.max = 1}};
 
@@ -512,6 +657,11 @@ static void test_liars(void **state)
         assert_int_equal(say(&call), -EINVAL);
         call = (struct eng_call){.kind = ENG_CALL_DISCARD, .discard.drives = ~0ull};
         assert_int_equal(say(&call), -EPERM);
+        said_bounds = past;
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 3), -EPERM); /* it said that it would not name it */
+        home_id(call.discard.id, 9, 3);
+        assert_int_equal(say(&call), 0); /* an upload has ended, and its bound was told before this came */
+        said_bounds = NULL;
         call = (struct eng_call){.kind = ENG_CALL_HINT, .group = UINT32_MAX};
         assert_int_equal(say(&call), 0);
 }
@@ -544,12 +694,16 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_uploads, begin, end),
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),
+                cmocka_unit_test_setup_teardown(test_digest, begin, end),
+                cmocka_unit_test_setup_teardown(test_rows_by_digest, begin, end),
                 cmocka_unit_test_setup_teardown(test_rows_before_the_leader_has_them, begin, end),
                 cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_outcome_unknown, begin, end),
                 cmocka_unit_test_setup_teardown(test_incarnation, begin, end),
                 cmocka_unit_test_setup_teardown(test_aborted, begin, end),
+                cmocka_unit_test_setup_teardown(test_epoch_ahead, begin, end),
+                cmocka_unit_test_setup_teardown(test_epoch_unheard_of, begin, end),
                 cmocka_unit_test_setup_teardown(test_replaced_drive, begin, end),
                 cmocka_unit_test_setup_teardown(test_liars, begin, end),
         };

@@ -5,143 +5,7 @@
 #include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine_home.h"
-#include "remote_home.h"
-#include "tests/lib/home_fixture.h"
-#include "tests/lib/store_objects.h"
-#include "tests/unit/net/net_fixture.h"
-
-#define POOL  1u
-#define SMALL 3000u
-#define LARGE (3u << 20)
-
-static struct sf leader;
-static struct hf hf;
-static struct node a, b; /* the home's process, and the leader's */
-static struct net_peer *to_b;
-static struct rem_home_server *server;
-static struct rem_home_link *link_;
-static struct rem_home_server_options server_options;
-static uint64_t bucket;
-
-static _Atomic(struct rem_home_asked *) held; /* a question that nobody has answered */
-static atomic_bool hold;
-
-/* Says what was asked, backwards; a question that begins with + gets as many bytes as it says. */
-static void answer_it(void *arg, struct rem_home_asked *asked)
-{
-        size_t i, size = asked->len;
-
-        if (atomic_load(&hold)) {
-                atomic_store(&held, asked);
-                return;
-        }
-        if (asked->bytes[0] == '+')
-                memcpy(&size, asked->bytes + 1, sizeof(size));
-        asked->answer = size == 0 ? NULL : calloc(1, size);
-        for (i = 0; asked->bytes[0] != '+' && i < size; i++)
-                asked->answer[i] = asked->bytes[size - 1 - i];
-        asked->answer_len = size;
-        rem_home_asked_answer(asked);
-}
-
-static void make_server(void *arg)
-{
-        MUST(rem_home_server_new(&server_options, &server) == 0);
-}
-
-static void stop_server(void *arg)
-{
-        rem_home_server_stop(server);
-}
-
-static void home_stopped(void)
-{
-        rem_home_link_stop(link_);
-}
-
-/* The loops of the net, and the leader's, which posted the last answers to the home's, have had a turn since. */
-static void nothing(void *arg)
-{
-}
-
-static void home_closed(void)
-{
-        unsigned i;
-
-        for (i = 0; i < NODE_LOOPS; i++)
-                hf_run(a.lp[i], nothing, NULL);
-        for (i = 0; i < leader.loop_count; i++)
-                hf_run(leader.loops[i], nothing, NULL);
-}
-
-static void start_leader_node(uint64_t revision)
-{
-        struct net_options options = node_options(2, 6);
-
-        server_options = (struct rem_home_server_options){.store = leader.store, .coordinator = leader.store->coord_loop->loop, .pool = POOL,
-                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it};
-        hf_run(server_options.coordinator, make_server, NULL);
-        options.handler = (struct net_handler){.bulk = rem_home_server_bulk, .request = rem_home_server_request, .lost = rem_home_server_lost};
-        options.handler_arg = server;
-        node_start(&b, &options);
-}
-
-static void stop_leader_node(void)
-{
-        hf_run(server_options.coordinator, stop_server, NULL);
-        node_stop(&b);
-}
-
-static bool follows(void)
-{
-        struct eng_view view = sf_view(&hf.home);
-
-        return view.ready && (view.in & ~view.up) == 0 && eng_is_current(hf.home.store);
-}
-
-static int begin(void **state)
-{
-        struct rem_home_link_options options = {.pool = POOL, .loop_count = 2};
-        struct net_options net = node_options(REM_HOME_FIRST + 1, 5);
-        const struct eng_drive_opener *opener;
-
-        sf_make(&leader, 5, 2);
-        leader.options.inline_max = 16u << 10;
-        leader.options.ec_k = leader.options.ec_m = 2;
-        MUST(sf_open(&leader, true) == 0);
-        MUST(sf_wait_ready(&leader, 20));
-        MUST(sf_bucket(&leader, "bucket", &bucket) == 0);
-        start_leader_node(10);
-        node_start(&a, &net);
-        to_b = node_meets(&a, &b);
-        node_meets(&b, &a);
-        opener = hf_drives(&hf, &leader);
-        options.net = a.net;
-        memcpy(options.store_id, leader.store->store_id, sizeof(options.store_id));
-        MUST(rem_home_link_new(&options, &link_) == 0);
-        hf.home.loop_count = 2;
-        hf.home.stopped = home_stopped;
-        hf.home.closed = home_closed;
-        hf.home.options = (struct eng_options){.leader = rem_home_link_engine(link_), .opener = opener, .site.node = 1, .maker = REM_HOME_FIRST + 1, .boot = 5, .inline_max = 16u << 10};
-        MUST(sf_open(&hf.home, false) == 0);
-        rem_home_link_leader(link_, 2);
-        rem_home_link_start(link_, hf.home.store);
-        WAIT_UNTIL(follows());
-        MUST(follows());
-        return 0;
-}
-
-static int end(void **state)
-{
-        hf_close(&hf);
-        node_stop(&a);
-        rem_home_link_free(link_);
-        stop_leader_node();
-        sf_close(&leader);
-        rem_home_server_free(server);
-        sf_remove(&leader);
-        return 0;
-}
+#include "tests/unit/remote/session_fixture.h"
 
 static void test_objects(void **state)
 {
@@ -190,11 +54,6 @@ static void test_configuration(void **state)
         assert_int_equal(sf_bucket(&hf.home, "bucket", &there), -EEXIST);
 }
 
-static void lose_it(void *arg)
-{
-        MUST(net_peer_remove(to_b) == 0);
-}
-
 /* What is asked meanwhile waits; what was under way is of unknown outcome, or was never sent. */
 static void test_cut(void **state)
 {
@@ -202,8 +61,7 @@ static void test_cut(void **state)
         int rv;
 
         for (i = 0; i < 6; i++) {
-                lose_it(NULL);
-                node_all_know(&a);
+                lose_it();
                 to_b = node_meets(&a, &b);
                 rv = sf_put(&hf.home, i % 2, bucket, "cut", i, SMALL, true, NULL);
                 assert_true(rv == 0 || rv == -EHOSTDOWN);
@@ -261,10 +119,11 @@ static void test_questions(void **state)
 /* Another process leads, with a newer term: rows are read anew, and an older leader's word is nothing any more. */
 static void test_another_leader(void **state)
 {
-        struct eng_text *text;
+        struct eng_text *text, *kept;
         uint64_t id;
 
         assert_int_equal(sf_text_set(&leader, 0, bucket, 9, 0, "before", 6), 0);
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &kept), 0);
         stop_leader_node();
         rem_home_server_free(server);
         start_leader_node(11);
@@ -273,6 +132,7 @@ static void test_another_leader(void **state)
         WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
         assert_int_equal(sf_put(&hf.home, 0, bucket, "again", 4, LARGE, true, NULL), 0);
         assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &text), 0);
+        assert_ptr_equal(text, kept); /* it has all rows, and none was read again */
         eng_text_unref(text);
         assert_int_equal(sf_bucket(&leader, "later", &id), 0);
         stop_leader_node();
@@ -284,11 +144,16 @@ static void test_another_leader(void **state)
         assert_false(eng_is_current(hf.home.store)); /* its lease is over, and it has no other */
         stop_leader_node();
         rem_home_server_free(server);
+        assert_int_equal(sf_text_set(&leader, 0, bucket, 9, ENG_TEXT_ANY, "between", 7), 0);
         start_leader_node(12);
         to_b = node_meets(&a, &b);
         node_meets(&b, &a);
         WAIT_UNTIL(follows());
         assert_int_equal(sf_get(&hf.home, 0, bucket, "again", 4, LARGE), 0);
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &text), 0);
+        assert_int_equal(eng_text_bytes(text).len, 7);
+        eng_text_unref(text);
+        eng_text_unref(kept);
 }
 
 /* A home that cannot be reached is waited for, and then no more. */
@@ -296,8 +161,7 @@ static void test_silent_home(void **state)
 {
         uint64_t id;
 
-        lose_it(NULL);
-        node_all_know(&a);
+        lose_it();
         assert_int_equal(sf_bucket(&leader, "without", &id), 0);
         assert_false(eng_is_current(hf.home.store));
         to_b = node_meets(&a, &b);
@@ -375,13 +239,12 @@ static void test_orphans(void **state)
         so_verify(&leader, &report);
         assert_int_equal(report.missing_shards, 0);
         assert_int_equal(hf_upload_go(&hf, bucket, &left, 3 * LARGE), 0);
-        lose_it(NULL); /* DISCARD does not arrive */
-        node_all_know(&a);
+        lose_it();
         left.aborts = true;
         assert_int_equal(hf_upload_go(&hf, bucket, &left, left.at), 0);
-        WAIT_UNTIL(!eng_is_current(hf.home.store));
-        to_b = node_meets(&a, &b);
-        WAIT_UNTIL(follows());
+        WAIT_UNTIL(rem_home_server_sessions(server) == 0);
+        usleep(2000000); /* DISCARD is given up: it waits for ten seconds */
+        meet_again();
         WAIT_UNTIL((eng_health_read(leader.store, h), h->orphan_ids > 0) || (sf_ask(&leader, collect, 0), false));
         eng_health_read(leader.store, h);
         assert_true(h->orphan_ids > 0);
