@@ -157,7 +157,7 @@ static void completed(void *arg, int rv, const struct eng_object *object)
         } else if (rv == -ENOENT) {
                 both(c, client_dropped);
                 client_saw(c, upload_of(c)->reg, H_ABSENT, 0);
-        } else if (rv == -EINVAL || rv == -EAGAIN || rv == -EHOSTDOWN || rv == -EEXIST) {
+        } else if (client_refused(c, rv) || rv == -EEXIST) {
                 client_dropped(c->op2);
                 if (rv == -EEXIST && client_has_versions(c))
                         versions_put_answered(c, rv, NULL);
@@ -228,7 +228,7 @@ static void aborted(void *arg, int rv)
                 client_took(c->op);
         else if (rv == -ENOENT)
                 client_instead(c->op, H_ABSENT);
-        else if (rv == -EAGAIN || rv == -EHOSTDOWN)
+        else if (client_refused(c, rv))
                 client_dropped(c->op);
         else
                 client_unknown(c->op);
