@@ -476,33 +476,6 @@ static void test_half(void **state)
         wait_ended(&sf, eng_all_slots(DF_DRIVES));
 }
 
-static bool eight_joins(const struct eng_health *h, void *arg)
-{
-        return h->drives[8].state == ENG_DRIVE_JOINING;
-}
-
-/* A truth does not wait for a slot that catches up, however long that takes. */
-static void test_truth_first(void **state)
-{
-        uint64_t bucket;
-        struct sf sf;
-
-        begin(&sf, &bucket);
-        atomic_store(&nodes.no_names, 1u << 8);
-        sf_ask(&sf, fall_silent, 1u << 8);
-        put_all(&sf, bucket, other_keys, 400, 0);
-        atomic_store(&nodes.silent, 0);
-        assert_true(sf_wait_health(&sf, eight_joins, NULL, 30));
-        sf_ask(&sf, fall_silent, THREE);
-        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        assert_true(sf_wait_health(&sf, eight_joins, NULL, 30)); /* it is no member of a lost group, or waits */
-        atomic_store(&nodes.silent, THREE & ~1ull);
-        assert_true(sf_wait_health(&sf, none_lost, NULL, 8));
-        get_all(&sf, bucket, lost_keys, 100, 0);
-        atomic_store(&nodes.no_names, 0);
-        end(&sf, bucket, 100);
-}
-
 static void force(struct sf *sf, uint64_t slots)
 {
         struct eng_force_report report = {.running = true};
@@ -609,7 +582,7 @@ int main(void)
                 cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_truth_that_lost_writes),
                 cmocka_unit_test(test_verdict),       cmocka_unit_test(test_starts),
                 cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
-                cmocka_unit_test(test_truth_first),   cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),
+                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
