@@ -204,6 +204,7 @@ int cli_admin_drive_remove(struct cli_call *call);
 int cli_admin_drive_replace(struct cli_call *call);
 int cli_admin_drive_return(struct cli_call *call);
 int cli_admin_start(struct cli_call *call);
+int cli_admin_pool_force(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);
 int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);

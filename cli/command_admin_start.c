@@ -1,6 +1,6 @@
 /*
  * command_admin_start.c - `millrace admin start`: lets a store go on without drives that are gone
- * for good. What that would mean is the daemon's to say; without --yes it is shown, and nothing is
+ * for good; and `millrace admin pool force`: the same of a cluster's pool that serves without some groups. What that would mean is the daemon's to say; without --yes it is shown, and nothing is
  * done. Main thread only.
  */
 #include "command_admin.h"
@@ -56,6 +56,31 @@ static void show_losses(const json_t *answer)
                "    refuses them, and they can come back only by admin drive replace, in emptied folders\n");
 }
 
+/* A pool that serves without lost groups. */
+static void show_waits(const json_t *answer)
+{
+        const json_t *drive;
+        size_t i;
+
+        printf("%s\n\nThey wait for these drives:\n", cli_json_text(answer, "reason"));
+        json_array_foreach(json_object_get(answer, "missed"), i, drive)
+        {
+                char path[1024], reason[256];
+
+                printf("  slot %-3llu %s  %s: %s\n           %llu lost groups wait for it; of %llu of them no other drive knows anything%s\n",
+                       (unsigned long long)cli_json_number(drive, "slot"), cli_json_text(drive, "id"),
+                       cli_printable(stdout, cli_json_text(drive, "path"), path, sizeof(path)),
+                       cli_printable(stdout, cli_json_text(drive, "reason"), reason, sizeof(reason)),
+                       (unsigned long long)cli_json_number(drive, "groups_waiting"), (unsigned long long)cli_json_number(drive, "groups_only"),
+                       cli_json_true(drive, "lost_writes") ? ".\n           It is here, and lost writes: it would be believed as it is" : "");
+        }
+        if (cli_json_number(answer, "groups_gone") > 0)
+                printf("%llu lost groups wait for nothing any more: all drives that knew them were given up\n", (unsigned long long)cli_json_number(answer, "groups_gone"));
+        printf("\nWithout those named:\n  - changes that only they knew are lost: the drives that had a group before them, and went away earlier, are\n"
+               "    believed. A group of which no other drive knows anything stays lost, and so do all listings\n"
+               "  - those that are not here are no drives of this pool any more: what they hold is never used again\n");
+}
+
 /* Exit status 1 always: nothing was done. */
 static int preview(struct cli_call *call, const char *const query[])
 {
@@ -71,15 +96,19 @@ static int preview(struct cli_call *call, const char *const query[])
         } else if (refusal[0] != '\0') {
                 cli_error("%s", refusal);
         } else {
-                show_drives(answer);
-                show_losses(answer);
+                if (cli_json_true(answer, "losing")) {
+                        show_waits(answer);
+                } else {
+                        show_drives(answer);
+                        show_losses(answer);
+                }
                 printf("\nNothing was done. There is no way back: if that is what you want, give the same command with --yes.\n");
         }
         json_decref(answer);
         return CLI_FAILED;
 }
 
-static int admin_start_run(struct cli_call *call, const char *const query[])
+static int admin_start_run(struct cli_call *call, const char *const query[], const char *before, const char *after)
 {
         json_t *answer;
         uint64_t number;
@@ -97,7 +126,7 @@ static int admin_start_run(struct cli_call *call, const char *const query[])
         } else if (!cli_json_true(answer, "open")) {
                 cli_error("the store is not open: %s", cli_json_text(answer, "reason"));
         } else if (!call->quiet) {
-                printf("The store is open without %s. Replace these drives (millrace admin drive replace SLOT FOLDER).\n", call->force_without);
+                printf("%s %s %s\n", before, query[1], after);
         }
         status = cli_json_true(answer, "open") ? CLI_OK : CLI_FAILED;
         json_decref(answer);
@@ -110,5 +139,13 @@ int cli_admin_start(struct cli_call *call)
 
         if (call->force_without == NULL)
                 return cli_usage(call, "--force-without SLOT[,SLOT]... must be given");
-        return call->yes ? admin_start_run(call, query) : preview(call, query);
+        return call->yes ? admin_start_run(call, query, "The store is open without", "(millrace admin drive replace SLOT FOLDER puts another in its place)")
+                         : preview(call, query);
+}
+
+int cli_admin_pool_force(struct cli_call *call)
+{
+        const char *const query[] = {"without", call->argv[0], NULL};
+
+        return call->yes ? admin_start_run(call, query, "Lost groups do not wait any more for drive", "") : preview(call, query);
 }

@@ -119,6 +119,12 @@ const struct cli_command cli_commands[] = {
          "again only by admin drive replace, when its folder was emptied.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0,
          0, cli_admin_start},
+        {"admin pool force", "SLOT[,SLOT]...", "give up drives that the lost groups of a cluster's pool wait for",
+         "Of drives, by slot or id, that were the last to have some groups of names, and are gone for good: what\n"
+         "only they knew is lost, and who had these groups before them is believed. A drive that is here and lost\n"
+         "writes is believed as it is. Says what each of them is waited for, and does nothing (exit status 1),\n"
+         "unless --yes is given too. There is no way back: a drive that was given up is never used again.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(YES), 1, 1, cli_admin_pool_force},
         {"admin heal status", "", "show how objects get the shards back that they lack",
          "Exit status 1 while objects lack shards.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0,
          cli_admin_heal_status},

@@ -767,6 +767,7 @@ int cl_leader_new(const struct cl_leader_options *options, struct cl_leader **ou
         l->cluster.epoch = l->config.epoch;
         l->cluster.epoch_len = l->config.epoch_len;
         l->cluster.paths = l->path;
+        l->cluster.may_lose = options->may_lose;
         l->cluster.propose = leader_propose;
         l->cluster.answers = leader_etcd_answers;
         l->cluster.path = leader_path;

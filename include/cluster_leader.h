@@ -72,6 +72,7 @@ struct cl_leader_options {
         struct rem_client *client;    /* of the claim's term */
         unsigned term_ms;             /* T; 0: REM_TERM_MS */
         bool whole_stop;              /* all nodes of the pool were stopped: they may be on their way, and the start waits for them */
+        bool may_lose;                /* of struct eng_cluster */
         uint64_t silent;              /* slots whose nodes were silent before this process began (cl_elector): one unanswered ping will do */
         /* This process does not lead any more: it is to end at once. Called once; then nothing is done any more. */
         void (*ended)(void *arg, const char *why);

@@ -1000,6 +1000,14 @@ struct eng_outlook {
         unsigned unreadable;       /* groups whose shards would be too few */
         bool buckets_doubtful;     /* so is the list of buckets */
         bool writable;             /* they would be enough for changes */
+        /*
+         * The store is open, and serves without its lost groups (docs/design/lost-groups.md): missed are the slots that
+         * were the last to have them and do not come by themselves. Some of them may be named.
+         */
+        bool losing;
+        uint64_t doubted;          /* of missed: they are here, and lost writes. They are believed then, not given up */
+        unsigned nobody;           /* lost groups of which no slot that was not given up knows anything */
+        unsigned waits[ENG_DRIVES_MAX], last[ENG_DRIVES_MAX]; /* lost groups that wait for this slot; of which no other knows anything */
         char refusal[200];         /* why it can't go on without those missed, else "" */
 };
 /* Any thread; at most a second old. */
@@ -1008,8 +1016,8 @@ void eng_outlook_read(struct eng_store *store, struct eng_outlook *out);
 void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char text[200]);
 
 /*
- * Goes on without the drives of these slots for good, which must be exactly those missed: a new
- * epoch of those that are here, what they hold is the truth, and the drives given up are no drives
+ * Goes on without the drives of these slots for good, which must be exactly those missed, or some of them where it
+ * serves without lost groups: a new epoch of those that are here, what they hold is the truth, and the drives given up are no drives
  * of this store any more. By the operator's word alone. Any thread. -ENOMEM, -EALREADY (one is
  * under way); else 0 and the number under which eng_force_read() tells how it went.
  */

@@ -452,7 +452,8 @@ void served_prefix(const struct rem_served *served, struct rem_prefix *out)
                                             (eng_drive_unreliable(drive) ? REM_UNRELIABLE : 0) |
                                             (eng_drive_stalled(drive) ? REM_STALLED : 0) |
                                             (eng_drive_vanished(drive) ? REM_VANISHED : 0) |
-                                            (eng_drive_index_damaged(drive) ? REM_INDEX_DAMAGED : 0)};
+                                            (eng_drive_index_damaged(drive) ? REM_INDEX_DAMAGED : 0) |
+                                            (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL ? REM_LACKS : 0)};
 }
 
 /* Without a struct of its own: nothing of it is remembered. */

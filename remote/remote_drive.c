@@ -107,6 +107,7 @@ void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
         atomic_store_explicit(&d->stalled, (prefix->flags & REM_STALLED) != 0, memory_order_relaxed);
         atomic_store(&d->vanished, (prefix->flags & REM_VANISHED) != 0);
         atomic_store(&d->index_damaged, (prefix->flags & REM_INDEX_DAMAGED) != 0);
+        atomic_store(&d->lacks, (prefix->flags & REM_LACKS) != 0);
 }
 
 void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status)
@@ -193,9 +194,11 @@ static bool remote_index_damaged(struct eng_drive *drive)
 
 static const char *remote_damage(struct eng_drive *drive)
 {
-        const struct rem_facts *facts = remote_of(drive)->facts;
+        const struct remote_drive *d = remote_of(drive);
 
-        return facts->damage[0] != '\0' ? facts->damage : NULL;
+        if (d->facts->damage[0] != '\0')
+                return d->facts->damage;
+        return atomic_load(&d->lacks) ? "its log lost its end, or is damaged" : NULL;
 }
 
 static void remote_info(struct eng_drive *drive, struct eng_drive_info *out)

@@ -179,23 +179,33 @@ static json_t *missed_json(const struct eng_outlook *outlook, const struct eng_h
         json_t *drives = json_array();
         unsigned i;
 
-        for (i = 0; i < health->drive_count; i++)
-                if (outlook->missed & (uint64_t)1 << i)
-                        json_array_append_new(drives, drive_json(&health->drives[i], i));
+        for (i = 0; i < health->drive_count; i++) {
+                json_t *drive;
+
+                if (!(outlook->missed & (uint64_t)1 << i))
+                        continue;
+                drive = drive_json(&health->drives[i], i);
+                if (outlook->losing) {
+                        json_object_set_new(drive, "groups_waiting", json_integer(outlook->waits[i]));
+                        json_object_set_new(drive, "groups_only", json_integer(outlook->last[i]));
+                        json_object_set_new(drive, "lost_writes", json_boolean(outlook->doubted >> i & 1));
+                }
+                json_array_append_new(drives, drive);
+        }
         return drives;
 }
 
 static struct admin_answer outlook_answer(const struct eng_outlook *outlook, const struct eng_health *health, const char *refusal)
 {
         return srv_admin_json(
-                200, json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o}", "reason",
+                200, json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:b, s:i, s:o}", "reason",
                                srv_admin_text(health->reason), "missed", missed_json(outlook, health), "epoch",
                                srv_admin_number(outlook->epoch), "drives_total", (int)health->drive_count, "drives_left",
                                (int)outlook->left, "drives_needed", (int)outlook->least, "groups", (int)outlook->groups,
                                "groups_in_doubt", (int)outlook->doubtful, "groups_lost", (int)outlook->lost, "groups_alone",
                                (int)outlook->alone, "groups_unreadable",
                                (int)outlook->unreadable, "buckets_in_doubt", outlook->buckets_doubtful, "writable",
-                               outlook->writable, "refusal", srv_admin_text(refusal)));
+                               outlook->writable, "losing", outlook->losing, "groups_gone", (int)outlook->nobody, "refusal", srv_admin_text(refusal)));
 }
 
 static struct admin_answer go_on_without(struct admin_request *request, const struct eng_outlook *outlook, uint64_t slots)

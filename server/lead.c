@@ -144,7 +144,7 @@ static int connect_lead(struct srv_lead *lead, struct srv_error *error)
         struct srv_link_party party = {.party = lead->claim.term.node, .pool = lead->spec.pool, .boot = lead->claim.term.boot, .format = &lead->claim.format,
                                        .handler = &handler, .handler_arg = lead};
         struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
-        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .silent = lead->spec.silent, .ended = on_ended, .says = on_says, .arg = lead};
+        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .may_lose = true, .silent = lead->spec.silent, .ended = on_ended, .says = on_says, .arg = lead};
         int rv = srv_link_connect(&lead->link, &party, error);
 
         if (rv != 0)

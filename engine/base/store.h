@@ -387,6 +387,8 @@ struct eng_coord {
         } returns[ENG_DRIVES_MAX];
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
+        bool lost_forced;              /* the operator's word for lost groups waits for its epoch (lost_force.c) */
+        eng_mask believed;             /* no truths that are truths by the operator's word (lost_groups.c) */
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
         eng_mask awaited;              /* drives without which recovery could not tell whether what is here is current, or not go on; 0: none */
         char waits_for[200];
@@ -492,6 +494,7 @@ struct eng_store {
 
         uint64_t first_epoch;          /* of this run */
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
+        atomic_bool unsettled_lost;    /* the same, where all members of its group fell silent: until all slots are in (lost_groups.c) */
         atomic_bool head_checked;      /* heads.c: one is under way */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */

@@ -77,6 +77,12 @@ static void compare_again(struct lp_timer *timer);
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
+/* Nothing of it is under way. */
+static bool is_idle(const struct eng_catch_up *catch_up)
+{
+        return catch_up->out == 0 && catch_up->walk->out == 0;
+}
+
 static void tell(struct eng_catch_up *catch_up)
 {
         char text[160];
@@ -100,8 +106,10 @@ static void free_catch_up(struct eng_catch_up *catch_up)
 
 void eng_catch_up_free(struct eng_store *store)
 {
-        if (store->coord->catch_up != NULL)
+        if (store->coord->catch_up != NULL) {
+                lp_timer_stop(store->coord_loop->loop, &store->coord->catch_up_timer); /* it may be this one's */
                 free_catch_up(store->coord->catch_up);
+        }
         store->coord->catch_up = NULL;
 }
 
@@ -324,6 +332,28 @@ static void consider_later(struct eng_store *store)
         lp_timer_start(store->coord_loop->loop, &c->catch_up_timer, RETRY_NS);
 }
 
+/* A truth is here: what only catches up, or gains groups, begins again behind it. */
+static void give_way(struct eng_catch_up *catch_up)
+{
+        struct eng_store *store = catch_up->store;
+        struct eng_coord *c = store->coord;
+        const eng_mask bit = eng_bit(catch_up->slot);
+        const int slot = c->view.lost == 0 ? -1 : catch_up_candidate(store);
+
+        if (slot < 0 || catch_up->cancelled || (c->view.back & bit) || !eng_lost_is_truth(store, (unsigned)slot) || eng_lost_is_truth(store, catch_up->slot))
+                return;
+        lp_trace(LP_TRACE_CATCH_UP, catch_up->step, catch_up->slot);
+        catch_up->cancelled = true;
+        if (!catch_up->gains) {
+                c->present &= ~bit;
+                c->view.up &= ~bit;
+        }
+        if (c->view.joining & bit)
+                eng_epoch_change(store); /* it leaves; eng_catch_up_epoch() */
+        else if (is_idle(catch_up))
+                catch_up_end(catch_up);
+}
+
 void eng_catch_up_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -332,10 +362,14 @@ void eng_catch_up_consider(struct eng_store *store)
         int slot;
 
         assert(eng_on_coordinator(store));
-        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->catch_up != NULL)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing)
                 return;
+        if (c->catch_up != NULL) {
+                give_way(c->catch_up);
+                return;
+        }
         slot = catch_up_candidate(store);
-        gains = slot < 0;
+        gains = slot < 0 && c->view.lost == 0; /* of a lost group it could gain nothing */
         if (gains)
                 slot = eng_rebalance_gainer(store);
         if (slot < 0)
@@ -389,12 +423,6 @@ static void waiting_epoch(struct eng_store *store)
         c->caught_up &= c->view.joining & c->present;
 }
 
-/* Nothing of it is under way. */
-static bool is_idle(const struct eng_catch_up *catch_up)
-{
-        return catch_up->out == 0 && catch_up->walk->out == 0;
-}
-
 void eng_catch_up_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -413,7 +441,7 @@ void eng_catch_up_epoch(struct eng_store *store)
         } else if (catch_up->step == STEP_ENTER && (c->view.joining & eng_bit(catch_up->slot))) {
                 catch_up->step = STEP_COMPARE;
                 begin_compare(catch_up);
-        } else if (!(c->present & eng_bit(catch_up->slot)) || !c->view.writable) {
+        } else if (!(c->present & eng_bit(catch_up->slot)) || !c->view.writable || (catch_up->gains && c->view.lost != 0)) {
                 catch_up->cancelled = true;
                 if (is_idle(catch_up))
                         catch_up_end(catch_up);

@@ -191,6 +191,7 @@ static void change_over(struct eng_store *store, void *arg)
 
         assert(c->changing && !c->view.paused);
         c->changing = false;
+        eng_lost_settle(store);
         eng_health_refresh(store);
         eng_feed_tell(store);
         /*

@@ -58,6 +58,8 @@ void eng_decided_free(struct eng_coord *c);
  */
 /* Its cluster lets groups be lost. */
 bool eng_may_lose(const struct eng_store *store);
+/* More than half of these must go on: all slots that are not removed, or given up in an epoch. */
+eng_mask eng_lost_counted(const struct eng_store *store);
 /* `next` may go on behind `prev`, if need be without some groups. */
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev);
 /*
@@ -67,6 +69,8 @@ bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask 
 void eng_lost_next(struct eng_store *store, eng_mask prev);
 /* That epoch is in force. */
 void eng_lost_taken(struct eng_coord *c);
+/* Behind that, when all loops have it: changes of groups that were lost are settled once all slots are in. */
+void eng_lost_settle(struct eng_store *store);
 /* A start: the chosen epoch of this drive, or of etcd. */
 void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen);
 /*
@@ -80,6 +84,12 @@ void eng_lost_no_truth(struct eng_coord *c, unsigned slot);
  */
 bool eng_lost_may_join(struct eng_store *store, unsigned slot);
 bool eng_lost_is_truth(const struct eng_store *store, unsigned slot);
+/*
+ * The operator's word (lost_force.c): the slots that lost groups wait for; and giving up some of those, while no epoch
+ * is being made. eng_force_report_end() behind the epoch that says so.
+ */
+void eng_lost_outlook(const struct eng_store *store, struct eng_outlook *out);
+void eng_lost_force(struct eng_store *store, eng_mask slots);
 /* Of a record that a TAIL says is pending on this truth: it counts when the slot is back. */
 bool eng_lost_counts(const struct eng_store *store, unsigned slot, uint32_t pg);
 
@@ -113,6 +123,8 @@ void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_sta
 
 /* Coordinator: what going on without the drives that are missed would mean. */
 void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out);
+/* What was asked for last has been done (0), or not. */
+void eng_force_report_end(struct eng_store *store, int rv, const char *text);
 /* Recovery is over, with the store open (0) or not; nothing, if it was not forced. */
 void eng_force_ended(struct eng_store *store, int rv, const char *text);
 

@@ -32,6 +32,8 @@ static eng_mask force_missed(const struct eng_coord *c)
 {
         bool waits = c->phase == ENG_PHASE_WAITING || (c->phase == ENG_PHASE_OPEN && c->read_only);
 
+        if (c->decided != NULL) /* of the others, what is not here is out for a while */
+                return waits ? c->awaited : 0;
         return waits && c->awaited != 0 ? c->awaited | (c->view.in & ~c->view.up) : 0;
 }
 
@@ -84,6 +86,10 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
         out->epoch = c->view.epoch;
         out->least = store->k;
         out->groups = store->pg_count;
+        if (c->phase == ENG_PHASE_OPEN && c->view.writable && c->view.lost != 0) {
+                eng_lost_outlook(store, out);
+                return;
+        }
         if (out->missed != 0) {
                 out->left = (unsigned)__builtin_popcountll(left);
                 out->writable = eng_placement_can_write(c->view.map, left, store->k, store->m);
@@ -118,8 +124,11 @@ void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char 
 {
         char list[96];
 
-        if (outlook->missed == 0) {
+        if (outlook->missed == 0 || (outlook->losing && outlook->refusal[0] != 0)) {
                 snprintf(text, 200, "%s", outlook->refusal);
+        } else if (outlook->losing && (slots == 0 || (slots & ~outlook->missed) != 0)) {
+                list_slots(outlook->missed, list);
+                snprintf(text, 200, "the lost groups do not wait for all of those named, but for slot%s", list);
         } else if ((slots & outlook->open) != 0) {
                 list_slots(slots & outlook->open, list);
                 snprintf(text, 200, "it is here, and the store does not go on without it: slot%s", list);
@@ -133,7 +142,7 @@ void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char 
 
 /* ---- doing it -------------------------------------------------------------------------------- */
 
-static void report(struct eng_store *store, uint64_t number, int rv, const char *text)
+static void force_report(struct eng_store *store, uint64_t number, int rv, const char *text)
 {
         struct eng_force_report *r = &store->forced;
 
@@ -146,12 +155,17 @@ static void report(struct eng_store *store, uint64_t number, int rv, const char 
         pthread_mutex_unlock(&store->health_lock);
 }
 
+void eng_force_report_end(struct eng_store *store, int rv, const char *text)
+{
+        force_report(store, store->forced.number, rv, text);
+}
+
 void eng_force_ended(struct eng_store *store, int rv, const char *text)
 {
         if (!store->coord->forcing)
                 return;
         store->coord->forcing = false;
-        report(store, store->forced.number, rv, text);
+        force_report(store, store->forced.number, rv, text);
 }
 
 static void force_quiet(struct eng_store *store, void *arg)
@@ -171,11 +185,16 @@ static void force_requested(struct lp_msg *msg)
         eng_outlook_take(store, &outlook);
         eng_outlook_refuse(&outlook, q->slots, why);
         if (why[0] != 0 || c->store->stopping) {
-                report(store, q->number, -EINVAL, c->store->stopping ? "the daemon is stopping" : why);
+                force_report(store, q->number, -EINVAL, c->store->stopping ? "the daemon is stopping" : why);
                 free(q);
                 return;
         }
-        assert(!c->forcing);
+        assert(!c->forcing && !c->lost_forced);
+        if (outlook.losing) {
+                eng_lost_force(store, q->slots);
+                free(q);
+                return;
+        }
         c->given_up |= q->slots;
         c->forcing = true;
         free(q);

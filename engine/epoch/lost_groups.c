@@ -15,9 +15,14 @@ bool eng_may_lose(const struct eng_store *store)
         return store->options.cluster != NULL && store->options.cluster->may_lose;
 }
 
+eng_mask eng_lost_counted(const struct eng_store *store)
+{
+        return eng_all_slots(store->drive_count) & ~(store->coord->shape.gone | store->coord->given_up);
+}
+
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
-        return eng_could_form(store, next, prev) || (eng_may_lose(store) && eng_groups_may_lose(next, eng_all_slots(store->drive_count) & ~store->coord->shape.gone));
+        return eng_could_form(store, next, prev) || (eng_may_lose(store) && eng_groups_may_lose(next, eng_lost_counted(store)));
 }
 
 /* Of a slot that is not in the next epoch. */
@@ -38,9 +43,9 @@ static void take_verdict(struct eng_store *store, unsigned slot)
 {
         struct eng_drive *drive = store->members[slot].drive;
 
-        if (store->options.cluster == NULL || drive == NULL)
+        if (store->options.cluster == NULL || drive == NULL || (store->coord->believed & eng_bit(slot)))
                 return;
-        if (eng_drive_log_lost(drive))
+        if (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL)
                 eng_lost_no_truth(store->coord, slot);
 }
 
@@ -60,8 +65,8 @@ void eng_lost_next(struct eng_store *store, eng_mask prev)
         if (store->options.cluster == NULL)
                 return;
         for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
-                if (c->next_in & eng_bit(slot))
-                        c->next_left[slot] = 0;
+                if ((c->next_in | c->given_up) & eng_bit(slot))
+                        c->next_left[slot] = 0; /* what is given up is no truth, and keeps no other from being one */
                 else if (!(c->next_joining & c->view.back & eng_bit(slot)))
                         c->next_left[slot] = left_of(c, prev, slot);
                 else
@@ -88,6 +93,21 @@ void eng_lost_taken(struct eng_coord *c)
         c->view.back = c->next_back;
         memcpy(c->view.left, c->next_left, sizeof(c->view.left));
         c->view.lost = eng_groups_lost(c->view.map->groups, c->view.map->group_count, c->next_in);
+}
+
+/*
+ * Each drive has been told since what of its pending records is void, or has had them settled, so the changes that
+ * were under way when their groups were lost have come to their end.
+ */
+void eng_lost_settle(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        if (c->lost_forced)
+                eng_force_report_end(store, 0, "");
+        c->lost_forced = false;
+        if (c->view.lost == 0 && (c->view.in & c->view.up) == c->view.map->all)
+                atomic_store(&store->unsettled_lost, false);
 }
 
 void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen)

@@ -842,7 +842,7 @@ static bool enough_to_begin(const struct eng_store *store, eng_mask present, eng
         const struct recovery *r = store->coord->recovery;
 
         if (store->coord->decided != NULL)
-                return eng_could_form(store, present, in) || (r->may_lose && eng_groups_may_lose(present, eng_all_slots(store->drive_count) & ~store->coord->shape.gone));
+                return eng_could_form(store, present, in) || (r->may_lose && eng_groups_may_lose(present, eng_lost_counted(store)));
         return eng_could_form(store, present, in) && eng_is_majority(present, base);
 }
 
@@ -861,7 +861,7 @@ static bool may_set_aside(const struct eng_store *store, eng_mask present, eng_m
                         failed |= eng_bit(i);
         aside &= ~(failed | store->coord->down);
         return aside == 0 || store->coord->forcing ||
-               (__builtin_popcountll(aside) < __builtin_popcountll(present) && eng_groups_alone(map->groups, map->group_count, present) == 0);
+               (__builtin_popcountll(aside) < __builtin_popcountll(present) && eng_groups_witnessed(map->groups, map->group_count, aside, present));
 }
 
 static void choose(struct eng_store *store)
@@ -918,7 +918,7 @@ static void choose(struct eng_store *store)
         eng_rebalance_behind(store, behind(store, chosen, present));
         c->base = base_of(store, chosen, in);
         damaged = damaged_logs(store, present);
-        if (damaged != 0 && eng_could_form(store, present & ~damaged, in) && enough_to_begin(store, present & ~damaged, in, c->base)) {
+        if (damaged != 0 && enough_to_begin(store, present & ~damaged, in, c->base)) {
                 recover_set_aside(store, damaged);
                 present &= ~damaged;
                 damaged = 0;
@@ -930,7 +930,8 @@ static void choose(struct eng_store *store)
         ((struct recovery *)c->recovery)->members = in;
         if (c->decided != NULL && !may_set_aside(store, present, in)) {
                 c->view.writable = false;
-                eng_recover_wait_for(store, in & opened_slots(store) & ~present,
+                c->awaited = in & opened_slots(store) & ~present; /* the operator may give them up (force.c) */
+                eng_recover_wait_for(store, c->awaited,
                                      "they seem to have lost writes, and too few others would be left to say so");
                 return;
         }
@@ -979,7 +980,7 @@ static bool has_quorum(struct eng_store *store)
         d = eng_epoch_drives(chosen);
         for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
                 in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
-                all |= d[i].flags & FMT_EPOCH_GONE ? 0 : eng_bit(i);
+                all |= d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_GIVEN_UP) ? 0 : eng_bit(i);
         }
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))

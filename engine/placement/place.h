@@ -146,12 +146,16 @@ bool eng_groups_can_form(const struct eng_group *groups, unsigned count, bool af
  * A group is lost when none of its members is in. Its truth: those that left last, together, but for those
  * with FMT_EPOCH_NO_TRUTH. left: of each slot, as an EPOCH record has it.
  */
+/* Of these members, those that left last; none where `left` of all is 0. */
+eng_mask eng_left_last(eng_mask members, const uint64_t left[ENG_DRIVES_MAX]);
 /* Of these members; none where `left` of all is 0, or where all that left last are no truths. */
 eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX]);
 /* Groups that are lost. */
 unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mask in);
 /* Each group that has a member in `prev` has one in `next`: no further one is lost. */
 bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
+/* Each group of those that are set aside has two members among those present. */
+bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present);
 /* `next` may go on without the groups that it has no member of. all: the slots that are not gone. */
 bool eng_groups_may_lose(eng_mask next, eng_mask all);
 /* A slot that is not in may join: of each lost group that it is a member of it is a truth. */

@@ -5,24 +5,33 @@
 #include "engine/format.h"
 #include "engine/placement/place.h"
 
-eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
+eng_mask eng_left_last(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
 {
-        eng_mask truth = 0, rest;
-        uint64_t last = 0;
+        eng_mask last = 0, rest;
+        uint64_t highest = 1;
 
         for (rest = members; rest != 0; rest &= rest - 1) {
                 const unsigned slot = (unsigned)__builtin_ctzll(rest);
                 const uint64_t number = left[slot] & ~FMT_EPOCH_NO_TRUTH;
 
-                if (number == 0 || number < last)
-                        continue;
-                if (number > last) /* one that is no truth, too: what came until then is not known to those before it */
-                        truth = 0;
-                last = number;
-                if ((left[slot] & FMT_EPOCH_NO_TRUTH) == 0)
-                        truth |= eng_bit(slot);
+                if (number > highest)
+                        last = 0;
+                if (number >= highest) {
+                        highest = number;
+                        last |= eng_bit(slot);
+                }
         }
-        return truth;
+        return last;
+}
+
+eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
+{
+        eng_mask truth = 0, rest;
+
+        for (rest = eng_left_last(members, left); rest != 0; rest &= rest - 1)
+                if ((left[__builtin_ctzll(rest)] & FMT_EPOCH_NO_TRUTH) == 0)
+                        truth |= rest & -rest;
+        return truth; /* if all of them are none there is none: what came until then is not known to who left before */
 }
 
 unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mask in)
@@ -40,6 +49,16 @@ bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after,
 
         for (i = 0; i < count; i++)
                 if ((groups[i].before & prev) != 0 && ((after ? groups[i].after : groups[i].before) & next) == 0)
+                        return false;
+        return true;
+}
+
+bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if ((groups[i].before & aside) != 0 && __builtin_popcountll(groups[i].before & present) < 2)
                         return false;
         return true;
 }

@@ -743,8 +743,8 @@ static void commit(struct eng_txn *txn)
                 eng_drive_submit(fo->drive, &fo->op);
         }
         if (n == 0) {
-                atomic_store(&store->unsettled, true);
-                txn_leave(txn, el->view.lost != 0 ? -EHOSTDOWN : -EIO);
+                atomic_store(store->options.cluster != NULL ? &store->unsettled_lost : &store->unsettled, true);
+                txn_leave(txn, store->options.cluster != NULL ? -EROFS : -EIO); /* it counts if a truth has it that comes back */
         }
 }
 

@@ -118,7 +118,7 @@ static bool void_now(const struct eng_orphans *orphans)
         const struct eng_coord *c = store->coord;
 
         return c->store->stopping || c->changing || !c->view.writable || c->view.epoch != orphans->epoch || (c->view.in & c->view.up) != c->view.map->all ||
-               atomic_load(&store->unsettled);
+               atomic_load(&store->unsettled) || atomic_load(&store->unsettled_lost);
 }
 
 static void orphans_retry(struct lp_timer *timer)

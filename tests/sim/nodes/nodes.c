@@ -2,6 +2,7 @@
  * nodes.c - see nodes.h.
  */
 #include "tests/sim/nodes/nodes_process.h"
+#include "tests/sim/nodes/nodes_world.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -226,7 +227,7 @@ static void leader_claimed(struct cl_claim *claim)
         struct sim_leader *l = claim->arg;
         struct sim_process *p = &l->process;
         struct rem_client_options client = {.term = claim->term, .deposed = leader_deposed, .deposed_arg = l, .wait_ms = LEADER_WAIT_MS};
-        struct cl_leader_options leader = {.etcd = p->etcd, .cluster = NODES_CLUSTER, .pool = CL_POOL, .claim = claim, .whole_stop = l->whole_stop, .silent = l->silent, .ended = leader_ended, .arg = l};
+        struct cl_leader_options leader = {.etcd = p->etcd, .cluster = NODES_CLUSTER, .pool = CL_POOL, .claim = claim, .whole_stop = l->whole_stop, .may_lose = nodes_plan.loses, .silent = l->silent, .ended = leader_ended, .arg = l};
 
         if (claim->rv != 0) {
                 leader_ended(l, claim->text);
@@ -581,6 +582,7 @@ void nodes_step(void)
         if (sim.events > EVENTS_MAX)
                 sim_fail("it does not come to an end");
         leaders_watch();
+        lose_watch();
         homes_watch();
         clients_watch();
 }

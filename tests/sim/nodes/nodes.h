@@ -96,6 +96,7 @@ struct nodes_plan {
         bool shared_loops;       /* a leader's net runs on the loops of its store */
         bool plain_bulk;
         bool homes;              /* each node has a home store */
+        bool loses;              /* the pool goes on without groups (nodes_lose.c) */
         bool kills_old;          /* a node that reads that another leads ends its own leader process, as the daemon does */
         unsigned slots, peer_slots; /* of a loop */
         int ppm[NODES_MAX];         /* by host */
@@ -137,7 +138,7 @@ const char *nodes_config_key(void);
 
 struct nodes_figures {
         uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, served, ended, old, unreachable, refused, begins, leaked, restarts, bounds, moved,
-                aimed, epochs, homes, in_epoch;
+                aimed, epochs, homes, in_epoch, lost, found;
         uint64_t felt_member, felt_epoch, felt_leader, felt_moved; /* ns: the longest that was felt in histories with one fault */
 };
 extern struct nodes_figures nodes_figures;

@@ -33,6 +33,7 @@ static void report(uint64_t events)
                N(sim_etcd_figures.changes), N(sim_etcd_figures.refused), N(sim_etcd_figures.unknown), N(sim_etcd_figures.late), N(sim_etcd_figures.restored));
         printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s in the middle of an epoch (%llu), %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
                (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_epoch / 1e9, N(nodes_figures.in_epoch), (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
+        printf("  groups were lost %llu times, and came back %llu times\n", N(nodes_figures.lost), N(nodes_figures.found));
         printf("  %llu homes, %llu client operations asked of them\n", N(nodes_figures.homes), N(client_figures.asked_homes));
         printf("  %llu client operations, %llu of them asked of an old leader, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
                N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
@@ -42,6 +43,12 @@ static void report(uint64_t events)
 static bool homes_option(const char *arg)
 {
         bool all = strcmp(arg, "--homes") == 0;
+
+        if (strcmp(arg, "--loses") == 0 || strcmp(arg, "--loses-none") == 0) {
+                nodes_loses = arg[7] == '\0' ? LOSES_ALL : LOSES_NONE;
+                sim_program = arg[7] == '\0' ? "simnodes --loses" : "simnodes --loses-none";
+                return true;
+        }
 
         if (!all && strcmp(arg, "--no-homes") != 0)
                 return false;
@@ -113,7 +120,7 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " [--homes | --no-homes] (first: [--jobs N])",
+                .options = " [--homes | --no-homes | --loses | --loses-none] (first: [--jobs N])",
                 .option = homes_option,
         };
         int status;

@@ -143,6 +143,7 @@ static void plan_history(void)
         plan.bounds = plan_chance(8);
         plan.duels = !plan.bounds && plan_chance(8);
         plan_store();
+        lose_plan(plan.bounds || plan.duels);
         versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
@@ -155,9 +156,9 @@ static void plan_history(void)
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
-        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s", nodes_plan.nodes,
+        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s%s", nodes_plan.nodes,
                   nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
-                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "");
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "", nodes_plan.loses ? ", groups are lost" : "");
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */
@@ -232,13 +233,14 @@ static void work(void)
 {
         uint64_t until;
 
-        world.calm = !faults_planned();
+        world.calm = !faults_planned() && !nodes_plan.loses;
         serve();
         world.ops_left = plan.ops;
         clients_start();
         faults_start();
+        lose_start();
         until = sim.now + LIFE_NS;
-        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over())) {
+        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over() || !lose_over())) {
                 nodes_step();
                 faults_step();
         }
@@ -491,7 +493,10 @@ static void join(void)
 
 static void heal(void)
 {
-        bool whole = faults_heal();
+        bool whole;
+
+        lose_heal();
+        whole = faults_heal();
 
         world.last = true;
         if (!whole || plan.restarts) {

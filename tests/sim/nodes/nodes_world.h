@@ -17,6 +17,15 @@ void nodes_run(uint64_t seed, bool trace);
 enum nodes_homes { HOMES_SOME, HOMES_ALL, HOMES_NONE };
 extern enum nodes_homes nodes_homes;
 
+/* The same of histories that lose groups (nodes_lose.c). */
+enum nodes_loses { LOSES_SOME, LOSES_ALL, LOSES_NONE };
+extern enum nodes_loses nodes_loses;
+void lose_plan(bool none); /* behind the store's */
+void lose_start(void); /* nodes fall away from now on */
+bool lose_over(void);  /* they have all come back */
+void lose_heal(void);  /* no more of it */
+void lose_watch(void); /* behind each event */
+
 void faults_plan(bool none); /* what the seed has in store; none in every fifth history */
 bool faults_planned(void);
 void faults_start(void); /* they come from now on, in virtual time */

@@ -259,6 +259,39 @@ static void test_lost_writes(void **state)
         sf_remove(&sf);
 }
 
+static bool is_open(const struct eng_health *h, void *arg)
+{
+        return h->ready;
+}
+
+/* One has, and a node is away that could be the second to say so: the start waits until the operator gives it up. */
+static void test_lost_writes_given_up(void **state)
+{
+        struct eng_outlook outlook;
+        uint64_t bucket, number;
+        struct sf sf;
+        char why[200];
+        unsigned i;
+
+        df_make(&sf, &bucket);
+        cut_log(&sf, 4);
+        for (i = 6; i < DF_DRIVES; i++)
+                df_service.paths[i] = "";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, first_aside, NULL, 60));
+        eng_outlook_read(sf.store, &outlook);
+        assert_int_equal(outlook.missed, 1u << 4);
+        eng_outlook_refuse(&outlook, 1u << 4 | 1u << 6, why);
+        assert_non_null(strstr(why, "other drives"));
+        eng_outlook_refuse(&outlook, 1u << 4, why);
+        assert_string_equal(why, "");
+        assert_int_equal(eng_force(sf.store, 1u << 4, &number), 0);
+        assert_true(sf_wait_health(&sf, is_open, NULL, 60)); /* with too few shards of most objects */
+        assert_int_equal(df_service.ended, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* What others know of an epoch's body. */
 static void test_bodies(void **state)
 {
@@ -360,7 +393,7 @@ int main(void)
                 cmocka_unit_test(test_a_start),     cmocka_unit_test(test_ended_before_the_record),
                 cmocka_unit_test(test_restored),    cmocka_unit_test(test_no_majority),
                 cmocka_unit_test(test_no_lease),    cmocka_unit_test(test_drives_fail),
-                cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies), cmocka_unit_test(test_long_change),
+                cmocka_unit_test(test_lost_writes_given_up), cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies), cmocka_unit_test(test_long_change),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

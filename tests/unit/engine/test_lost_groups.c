@@ -31,6 +31,7 @@ static struct nodes {
         _Atomic uint64_t no_commits;   /* slots that fall silent when they are sent a COMMIT */
         _Atomic uint64_t no_names;     /* slots that do not give their names now */
         _Atomic uint64_t lost_writes;  /* slots whose drives say that their logs lost their ends */
+        _Atomic uint64_t damaged;      /* ... that their logs are damaged in the middle */
 } nodes;
 
 static char lost_keys[NAMES][24], other_keys[NAMES][24]; /* their groups lie on THREE, on none of them */
@@ -66,6 +67,11 @@ static bool nodes_log_lost(struct eng_drive *drive)
         return (atomic_load(&nodes.lost_writes) & eng_bit(drive->slot)) != 0 || nodes.real->log_lost(drive);
 }
 
+static const char *nodes_damage(struct eng_drive *drive)
+{
+        return (atomic_load(&nodes.damaged) & eng_bit(drive->slot)) != 0 ? "the test says so" : nodes.real->damage(drive);
+}
+
 static uint64_t put_nodes(struct eng_store *store, uint64_t arg)
 {
         unsigned i;
@@ -79,6 +85,7 @@ static uint64_t put_nodes(struct eng_store *store, uint64_t arg)
                 nodes.ops = *drive->ops;
                 nodes.ops.submit = nodes_submit;
                 nodes.ops.log_lost = nodes_log_lost;
+                nodes.ops.damage = nodes_damage;
         }
         for (i = 0; i < DF_DRIVES; i++)
                 if (store->members[i].drive != NULL)
@@ -189,6 +196,7 @@ static void end(struct sf *sf, uint64_t bucket, uint64_t seed)
         atomic_store(&nodes.silent, 0);
         assert_true(sf_wait_health(sf, whole, NULL, 120));
         assert_int_equal(sf_ask(sf, lost_now, 0), 0);
+        assert_false(atomic_load(&sf->store->unsettled_lost)); /* orphans may be collected again */
         get_all(sf, bucket, lost_keys, seed, 0);
         put_all(sf, bucket, lost_keys, 900, 0);
         get_all(sf, bucket, lost_keys, 900, 0);
@@ -268,8 +276,10 @@ static void test_pending(void **state)
         assert_int_equal(sf_put(&sf, 0, bucket, lost_keys[0], 300, SIZE, true, NULL), 0);
         atomic_store(&nodes.no_commits, 0);
         assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&sf.store->unsettled_lost, true); /* as of one whose members were all gone before it counted */
         atomic_store(&nodes.silent, THREE & ~(1ull << 6));
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        assert_true(atomic_load(&sf.store->unsettled_lost)); /* two others may have it, too */
         assert_int_equal(sf_get(&sf, 0, bucket, lost_keys[0], 300, SIZE), 0);
         atomic_store(&nodes.silent, 0);
         assert_true(sf_wait_health(&sf, whole, NULL, 120));
@@ -372,7 +382,7 @@ static bool eight_is_in(const struct eng_health *h, void *arg)
         return h->drives[8].state == ENG_DRIVE_IN;
 }
 
-/* One of two truths lost writes: it waits for the other. */
+/* One of three truths lost writes, and another what was in the middle of its log: they wait for the third. */
 static void test_truth_that_lost_writes(void **state)
 {
         uint64_t bucket;
@@ -382,10 +392,11 @@ static void test_truth_that_lost_writes(void **state)
         sf_ask(&sf, fall_silent, THREE);
         assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
         atomic_store(&nodes.lost_writes, 1);
-        atomic_store(&nodes.silent, THREE & ~1ull);
+        atomic_store(&nodes.damaged, 1u << 3);
+        atomic_store(&nodes.silent, THREE & ~(1ull | 1u << 3));
         assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 4));
         get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
-        atomic_store(&nodes.silent, 1u << 6);
+        atomic_store(&nodes.silent, 0);
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         get_all(&sf, bucket, lost_keys, 100, 0);
         end(&sf, bucket, 100);
@@ -465,6 +476,105 @@ static void test_half(void **state)
         wait_ended(&sf, eng_all_slots(DF_DRIVES));
 }
 
+static void force(struct sf *sf, uint64_t slots)
+{
+        struct eng_force_report report = {.running = true};
+        uint64_t number;
+        unsigned i;
+
+        assert_int_equal(eng_force(sf->store, slots, &number), 0);
+        for (i = 0; i < 3000 && report.running; i++) {
+                assert_int_equal(eng_force_read(sf->store, number, &report), 0);
+                usleep(10000);
+        }
+        assert_false(report.running);
+        assert_string_equal(report.text, "");
+        assert_int_equal(report.rv, 0);
+}
+
+/* Each may be given up; what else is named is not. */
+static void check_outlook(struct sf *sf, uint64_t missed, uint64_t doubted)
+{
+        struct eng_outlook outlook;
+        char why[200];
+        unsigned i;
+
+        for (i = 0; i < 500; i++) { /* health is looked at from time to time */
+                eng_outlook_read(sf->store, &outlook);
+                if (outlook.losing && outlook.missed == missed && outlook.doubted == doubted)
+                        break;
+                usleep(10000);
+        }
+        assert_int_equal(outlook.missed, missed);
+        assert_int_equal(outlook.doubted, doubted);
+        assert_true(outlook.losing && outlook.lost > 0 && outlook.lost <= outlook.groups);
+        for (i = 0; i < DF_DRIVES; i++) {
+                eng_outlook_refuse(&outlook, eng_bit(i), why);
+                assert_int_equal(why[0] == '\0', (missed >> i & 1) != 0);
+                assert_int_equal(outlook.waits[i] > 0, (missed >> i & 1) != 0);
+        }
+        eng_outlook_refuse(&outlook, missed, why);
+        assert_string_equal(why, "");
+        eng_outlook_refuse(&outlook, 0, why);
+        assert_string_not_equal(why, "");
+}
+
+/* Those that left last are gone for good: by the operator's word, who left before them is the truth. They stay out. */
+static void test_given_up(void **state)
+{
+        uint64_t bucket, number;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1);
+        put_all(&sf, bucket, lost_keys, 300, 0);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        check_outlook(&sf, THREE & ~1ull, 0);
+        assert_int_equal(eng_force(sf.store, 1u << 4, &number), 0); /* one that is in */
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 1));
+        force(&sf, 1u << 3);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 2));
+        check_outlook(&sf, 1u << 6, 0);
+        force(&sf, 1u << 6);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(&sf, whole, NULL, 4));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        assert_int_equal(list_all(&sf, bucket), 0);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        assert_int_equal(sf_ask(&sf, in_now, 0) & (1u << 3 | 1u << 6), 0);
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        df_check_objects(&sf, bucket);
+        assert_int_equal(df_service.ended, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* All truths lost writes: by the operator's word, one of them is believed as it is. */
+static void test_believed(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.lost_writes, THREE);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        check_outlook(&sf, THREE, THREE);
+        force(&sf, 1u << 3);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        end(&sf, bucket, 100);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -472,6 +582,7 @@ int main(void)
                 cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_truth_that_lost_writes),
                 cmocka_unit_test(test_verdict),       cmocka_unit_test(test_starts),
                 cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
+                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

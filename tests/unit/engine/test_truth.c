@@ -38,6 +38,8 @@ static void test_who_left_last(void **state)
         assert_int_equal(eng_truth_of(A | D, left), A);
         assert_int_equal(eng_truth_of(D, left), 0);
         assert_int_equal(eng_truth_of(0, left), 0);
+        assert_int_equal(eng_left_last(A | B | C | D, left), B | C);
+        assert_int_equal(eng_left_last(D, left), 0);
         left[ENG_DRIVES_MAX - 1] = UINT32_MAX;
         assert_int_equal(eng_truth_of(~(eng_mask)0, left), (eng_mask)1 << (ENG_DRIVES_MAX - 1));
 }
@@ -123,11 +125,22 @@ static void test_what_may_be_lost(void **state)
         assert_false(eng_groups_may_lose(0, 0));
 }
 
+/* Those that say that one lost writes: two members of each of its groups. Others' groups, lost ones too, do not matter. */
+static void test_witnesses(void **state)
+{
+        const struct eng_group groups[] = {{A | B | C, A | B | C}, {B | C | D, B | C | D}, {D, D}};
+
+        assert_true(eng_groups_witnessed(groups, 3, A, B | C));
+        assert_false(eng_groups_witnessed(groups, 3, A, B | D));
+        assert_false(eng_groups_witnessed(groups, 3, D, A | B | C)); /* alone in its group */
+        assert_true(eng_groups_witnessed(groups, 3, 0, 0));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_who_left_last),
-                cmocka_unit_test(test_no_truth),
+                cmocka_unit_test(test_witnesses), cmocka_unit_test(test_no_truth),
                 cmocka_unit_test(test_who_may_join),
                 cmocka_unit_test(test_no_circle),
                 cmocka_unit_test(test_what_may_be_lost),
