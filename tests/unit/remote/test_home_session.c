@@ -199,7 +199,7 @@ static void test_joins_again(void **state)
         lp_post(hf.home.loops[1], &holding); /* it joins, and does not come to ask WATCH */
         while (sem_wait(&loop_is_held) != 0)
                 ;
-        lose_it(NULL);
+        lose_it();
         node_all_know(&a);
         to_b = node_meets(&a, &b);
         WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 0);
@@ -293,7 +293,7 @@ static void test_past(void **state)
         since = sf_ask(&leader, leader_time, 0);
         WAIT_UNTIL(sf_ask(&leader, have_told, since) == 1);
         assert_int_equal(sf_ask(&leader, open_is_past, 0), 1);
-        lose_it(NULL); /* its next session has not told when this collection began */
+        lose_it(); /* its next session has not told when this collection began */
         node_all_know(&a);
         WAIT_UNTIL(!eng_is_current(hf.home.store));
         to_b = node_meets(&a, &b);
