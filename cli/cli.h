@@ -224,6 +224,7 @@ int cli_admin_cluster_init(struct cli_call *call);
 int cli_admin_cluster_status(struct cli_call *call);
 int cli_admin_cluster_reseed(struct cli_call *call);
 int cli_cluster_cert_ca(struct cli_call *call);
+int cli_cluster_secrets(struct cli_call *call);
 int cli_cluster_cert_node(struct cli_call *call);
 int cli_doctor(struct cli_call *call);
 int cli_bench(struct cli_call *call);
