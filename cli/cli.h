@@ -229,6 +229,7 @@ int cli_admin_node_add(struct cli_call *call);
 int cli_admin_node_drain(struct cli_call *call);
 int cli_admin_node_remove(struct cli_call *call);
 int cli_cluster_cert_ca(struct cli_call *call);
+int cli_cluster_secrets(struct cli_call *call);
 int cli_cluster_cert_node(struct cli_call *call);
 int cli_doctor(struct cli_call *call);
 int cli_bench(struct cli_call *call);

@@ -100,7 +100,9 @@ static const char *node_clock(const json_t *node, const json_t *reached, char *o
         if (!json_is_integer(known))
                 known = json_object_get(reached, "clock_ahead_ms");
         *ahead = json_integer_value(known);
-        if (json_is_integer(known))
+        if (json_is_integer(known) && llabs(*ahead) < 50)
+                snprintf(out, size, "+0.0 s");
+        else if (json_is_integer(known))
                 snprintf(out, size, "%+.1f s", (double)*ahead / 1000);
         else
                 snprintf(out, size, "-");
@@ -129,11 +131,24 @@ static void show_node(const json_t *answer, const json_t *node, struct amiss *am
                 amiss_add(amiss, "the clock of node %s is %+.1f s from that of %s: let a time service set them", name, (double)ahead / 1000, cli_json_text(answer, "node"));
         if (*version != '\0' && strcmp(version, cli_json_text(answer, "version")) != 0)
                 amiss_add(amiss, "node %s runs version %s, and %s %s", name, version, cli_json_text(answer, "node"), cli_json_text(answer, "version"));
-        if (signed_number(node, "empty_folders") > 0 && drives.all == 0)
+        if (signed_number(node, "empty_folders") > 0 && drives.all == 0 && json_array_size(json_object_get(json_object_get(answer, "pool"), "drives")) > 0)
                 amiss_add(amiss, "node %s has %lld empty folders, and no drive in the pool", name, (long long)signed_number(node, "empty_folders"));
 }
 
 /* ---- the pool -------------------------------------------------------------------------------- */
+
+static const char *name_of(const json_t *answer, json_int_t number)
+{
+        const json_t *nodes = json_object_get(answer, "nodes"), *node;
+        size_t i;
+
+        json_array_foreach(nodes, i, node)
+        {
+                if (signed_number(node, "number") == number)
+                        return cli_json_text(node, "name");
+        }
+        return "?";
+}
 
 static void show_pool_drives(const json_t *answer, struct amiss *amiss)
 {
@@ -148,7 +163,7 @@ static void show_pool_drives(const json_t *answer, struct amiss *amiss)
                 doing = cli_json_true(drive, "leaving") ? ", being emptied" : cli_json_true(drive, "filling") || cli_json_true(drive, "adding") ? ", being filled" : "";
                 if (strcmp(state, "removed") == 0 || (strcmp(state, "in") == 0 && *doing == '\0' && !cli_json_true(drive, "unreliable")))
                         continue;
-                amiss_add(amiss, "slot %lld of node %lld is %s%s%s%s%s", (long long)signed_number(drive, "slot"), (long long)signed_number(drive, "node"), state, doing,
+                amiss_add(amiss, "slot %lld, of node %s, is %s%s%s%s%s", (long long)signed_number(drive, "slot"), name_of(answer, signed_number(drive, "node")), state, doing,
                           cli_json_true(drive, "unreliable") ? ", unreliable" : "", *cli_json_text(drive, "reason") != '\0' ? ": " : "",
                           cli_printable(stdout, cli_json_text(drive, "reason"), reason, sizeof(reason)));
         }
@@ -203,7 +218,8 @@ static void show_pool(const json_t *answer, struct amiss *amiss)
                cli_json_true(pool, "read_only") ? ", read-only" : "", cli_json_true(pool, "maintenance") ? ", in maintenance" : "");
         if (!cli_json_true(pool, "ready") || !cli_json_true(pool, "writable"))
                 amiss_add(amiss, "the pool is not %s%s%s", cli_json_true(pool, "ready") ? "writable" : "ready", *reason != '\0' ? ": " : "", reason);
-        show_heal(pool, amiss);
+        if (cli_json_true(pool, "ready"))
+                show_heal(pool, amiss);
         show_pool_drives(answer, amiss);
 }
 

@@ -290,6 +290,10 @@ const struct cli_command cli_commands[] = {
          "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",
          CLI_HAS(HELP) | CLI_HAS(QUIET), 2, 2, cli_cluster_cert_ca},
+        {"cluster secrets", "DIR", "make the secrets that all nodes of a cluster share",
+         "Into DIR/key (key_file) and DIR/root-credentials, which only their owner can read; what is there is never\n"
+         "replaced. Both are random.\n",
+         CLI_HAS(HELP) | CLI_HAS(QUIET), 1, 1, cli_cluster_secrets},
         {"cluster cert node", "DIR NODE...", "make certificates for nodes of a cluster",
          "Into DIR/NODE.crt and DIR/NODE.key, signed by DIR/ca.key. NODE is the name by which the other nodes\n"
          "know it, a host name or an address. It is good for 5 years.\n",

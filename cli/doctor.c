@@ -41,7 +41,7 @@ int cli_doctor(struct cli_call *call)
         for (unsigned i = 0; i < call->drive_count; i++)
                 cli_doctor_drive(&report, call->drives[i]);
         if (call->settings_file != NULL)
-                cli_doctor_cluster(&report, call->settings_file);
+                cli_doctor_node(&report, call->settings_file);
         cli_doctor_endpoint(&report, call->client, &call->settings);
         if (call->settings_file != NULL)
                 cli_doctor_leader(&report, call->client);

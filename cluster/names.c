@@ -68,7 +68,7 @@ static void name_added(struct cl_cas *cas)
         }
 }
 
-static void name_add(struct cl_name_take *take)
+static void name_take_add(struct cl_name_take *take)
 {
         size_t len = 0;
 
@@ -133,6 +133,6 @@ void cl_name_take(struct cl_name_take *take)
                 else if (judge_number(take) != 0)
                         name_end(take, -EEXIST, take->text);
                 else
-                        name_add(take);
+                        name_take_add(take);
         }
 }

@@ -144,7 +144,7 @@ static bool write_node(struct cl_reseed *r, unsigned number)
 }
 
 /* All that have reported. What etcd has may be of nodes that took a number while it was not known whose that is. */
-static bool write_names(struct cl_reseed *r)
+static bool write_node_names(struct cl_reseed *r)
 {
         struct cl_names *names = calloc(1, sizeof(*names));
         size_t len;
@@ -172,7 +172,7 @@ static bool write_new_etcd(struct cl_reseed *r)
         for (i = 1; ok && i <= CL_NODE_LAST; i++)
                 if (r->plan.boots[i] != 0)
                         ok = write_node(r, i);
-        ok = ok && write_names(r);
+        ok = ok && write_node_names(r);
         if (r->plan.switches[0] != '\0') {
                 len = (size_t)snprintf(write_room(r), CL_JSON_MAX, "%s", r->plan.switches);
                 write_put(r, CL_KEY_SWITCHES, 0, len);

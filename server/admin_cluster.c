@@ -27,7 +27,7 @@
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static const char *refusal_text(enum net_reason reason)
+static const char *reach_refusal(enum net_reason reason)
 {
         static const char *const texts[NET_REASONS_END] = {
                 [NET_REASON_NONE] = "",
@@ -91,7 +91,7 @@ static json_t *reach_json(const struct srv_link *link, uint16_t number)
                 state.up |= home.up;
                 state.heard = home.heard > state.heard ? home.heard : state.heard;
         }
-        json = json_pack("{s:b, s:s}", "up", state.up, "refused", refusal_text(state.refused));
+        json = json_pack("{s:b, s:s}", "up", state.up, "refused", reach_refusal(state.refused));
         if (state.heard != 0)
                 json_object_set_new(json, "heard_ms_ago", srv_admin_number(now > state.heard ? (now - state.heard) / 1000000 : 0));
         if (state.round_trip_ns != 0)

@@ -61,7 +61,7 @@ static const char *openssl_why(void)
 }
 
 /* As the other nodes do; *why: what they would say. */
-static bool is_signed(const char *ca, X509 *certificate, const char **why)
+static bool is_signed_by(const char *ca, X509 *certificate, const char **why)
 {
         X509_STORE *store = X509_STORE_new();
         X509_STORE_CTX *context = X509_STORE_CTX_new();
@@ -102,7 +102,7 @@ void srv_doctor_certificate(const struct srv_settings *s)
                         srv_find(SRV_FOUND_MEND, "  its name", "other nodes refuse it: make one for this node's name", "%s is not for the name %s", s->cluster_cert, s->node);
                 else
                         srv_find(SRV_FOUND_GOOD, "  its name", NULL, "%s", s->node);
-                if (!is_signed(s->cluster_ca, own, &why))
+                if (!is_signed_by(s->cluster_ca, own, &why))
                         srv_find(SRV_FOUND_MEND, "  its CA", "all nodes need certificates of one CA, and that CA's as cluster_ca", "%s: %s", s->cluster_ca, why);
                 else
                         srv_find(SRV_FOUND_GOOD, "  its CA", NULL, "%s has signed it", s->cluster_ca);

@@ -251,7 +251,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (n->view_error == -EREMCHG)
                         return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
                 if (!n->waits_told) {
-                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->number, n->link.name,
+                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millrace admin cluster init", (unsigned)n->settings->number, n->link.name,
                                 n->settings->cluster);
                         node_says(n, "The cluster has not been made yet.", "");
                 }

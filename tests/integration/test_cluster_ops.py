@@ -33,6 +33,11 @@ class Plain(Node):
 def make(names, drives=2):
     cluster = Cluster(nodes=1)
     cluster.cli("cluster", "cert", "node", cluster.certs, *names)
+    for file in ("key", "credentials"):
+        (cluster.folder / file).unlink()
+    cluster.cli("cluster", "secrets", cluster.folder)
+    (cluster.folder / "root-credentials").rename(cluster.folder / "credentials")
+    cluster.access_key, cluster.secret_key = (line.split(" = ")[1] for line in (cluster.folder / "credentials").read_text().splitlines())
     cluster.nodes = {i + 1: Plain(cluster, i + 1, name, drives) for i, name in enumerate(names)}
     return cluster
 
@@ -58,6 +63,17 @@ def cluster():
         c.wait_leader()
         c.wait_serving()
         yield c
+
+
+def test_secrets_are_never_replaced(cluster):
+    folder = cluster.folder / "secrets"
+    folder.mkdir()
+    cluster.cli("cluster", "secrets", "-q", folder)
+    made = {file: (folder / file).read_text() for file in ("key", "root-credentials")}
+    assert all((folder / file).stat().st_mode & 0o777 == 0o600 for file in made) and made["key"] != (cluster.folder / "key").read_text()
+    done = subprocess.run([str(CLI), "cluster", "secrets", str(folder)], capture_output=True, text=True, check=False, timeout=60, env=sanitizer_environment())
+    assert done.returncode == 1 and "File exists" in done.stderr
+    assert made == {file: (folder / file).read_text() for file in made}
 
 
 def test_names_have_numbers_for_good(cluster):
@@ -183,7 +199,7 @@ def test_status(cluster):
     asked = next(n for n in cluster.nodes.values() if n is not leader and n is not away)
     away.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 1 and "0 of 2" in found[1] and found, 60, "it is silent", lambda: status(cluster, asked)[1])
-    assert code == 1 and f"node {away.name} is silent" in said and "of node" in said, said
+    assert code == 1 and f"node {away.name} is silent" in said and f"of node {away.name}, is missing" in said, said
     assert status(cluster, asked, "--json")[0] == 1
     leader.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])

@@ -1,5 +1,5 @@
 /*
- * doctor_cluster.c - what doctor finds out of a node of a cluster: `millraced --doctor-cluster` looks, which has the settings, and
+ * doctor_node.c - what doctor finds out of a node of a cluster: `millraced --doctor-cluster` looks, which has the settings, and
  * prints findings as they are printed here; and what the node says of its way to the leader. Main thread only.
  */
 #include "command_admin.h"
@@ -60,7 +60,7 @@ static void take_line(struct cli_report *report, char *line)
         fflush(stdout);
 }
 
-void cli_doctor_cluster(struct cli_report *report, const char *settings)
+void cli_doctor_node(struct cli_report *report, const char *settings)
 {
         char line[LINE_MAX_BYTES];
         int out = -1, status = 0;
