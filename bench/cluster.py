@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 GIB = 1 << 30
 SMALL = ["--prefix", "s/", "--size", "4K"]
 LARGE = ["--prefix", "l/", "--size", "16M"]
-# title, kind of `load`, arguments, operations, connections, the most that three nodes may take of one node's CPU
+# title, kind of `load`, arguments, operations, connections (of large ones: to each node, since MD5 of several uploads at once costs
+# little more than of one), the most that three nodes may take of one node's CPU
 PHASES = [
     # what is put is read by the phases behind it
     ("PUT 4 KiB", "put", SMALL, 30000, 63, 2.5),
@@ -55,6 +56,7 @@ def one_run(options, make, folder):
             count = int(count * options.scale) // 3 * 3
             if kind == "put":
                 keys = count
+            conns *= len(group.members()) if "MiB" in title else 1
             figures[title] = run_at_all(options, group, kind, count, conns, arguments, None if kind == "put" else keys)
             f = figures[title]
             say(f"  {group.name}: {title}: {f['ops_s']:,.0f}/s, {f['cpu_s'] * 1e6 / max(f['ops'], 1):,.0f} us of CPU each, {f['errors']} errors")

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK (32u << 10) /* computed at once: it stays in the processor's cache */
+#define CHUNK (16u << 10) /* computed at once: it stays in the processor's cache */
 
 int eng_get_compute(const struct era_code *code, unsigned shards, const struct get_sources *from, uint32_t begin, uint32_t end,
                     const uint8_t *missing, void *const *to, unsigned n)
