@@ -99,18 +99,18 @@ static inline void serve(unsigned slot)
         MUST(rem_served_open(s->served[slot], &options, &error) == 0);
 }
 
-/* Pings that come are taken on so much later: what they grant is granted then. */
-static atomic_uint slow_pings_ms;
+/* Pings that come are taken on so much later: what they grant is granted then. And questions of candidates, or all, to the last node. */
+static atomic_uint slow_pings_ms, slow_states_ms, slow_node_ms;
 
-struct slow_ping {
+struct slow_request {
         struct lp_timer timer;
         struct rem_server *server;
         struct net_request *request;
 };
 
-static inline void slow_ping_goes_on(struct lp_timer *timer)
+static inline void slow_request_goes_on(struct lp_timer *timer)
 {
-        struct slow_ping *slow = container_of(timer, struct slow_ping, timer);
+        struct slow_request *slow = container_of(timer, struct slow_request, timer);
 
         rem_server_request(slow->server, slow->request);
         free(slow);
@@ -118,16 +118,21 @@ static inline void slow_ping_goes_on(struct lp_timer *timer)
 
 static inline void request_comes(void *arg, struct net_request *request)
 {
-        struct slow_ping *slow = NULL;
-        unsigned ms = atomic_load(&slow_pings_ms);
+        struct slow_request *slow = NULL;
+        bool last = arg == servers[NODES - 1].server;
+        unsigned ms = last ? atomic_load(&slow_node_ms) : 0;
 
-        if (ms > 0 && request->operation == REM_PING)
+        if (ms == 0 && request->operation == REM_PING)
+                ms = atomic_load(&slow_pings_ms);
+        else if (ms == 0 && last && request->operation == REM_STATE)
+                ms = atomic_load(&slow_states_ms);
+        if (ms > 0)
                 MUST((slow = calloc(1, sizeof(*slow))) != NULL);
         if (slow == NULL) {
                 rem_server_request(arg, request);
                 return;
         }
-        *slow = (struct slow_ping){.timer.expired = slow_ping_goes_on, .server = arg, .request = request};
+        *slow = (struct slow_request){.timer.expired = slow_request_goes_on, .server = arg, .request = request};
         lp_timer_start(lp_self(), &slow->timer, ms * 1000000ull);
 }
 

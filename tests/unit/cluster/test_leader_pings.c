@@ -28,6 +28,28 @@ static void test_silent_before(void **state)
         end_leading(&a);
 }
 
+/* One that takes connections and answers nothing keeps a start waiting for no longer: the drives that are being opened there, neither. */
+static void test_mute_before(void **state)
+{
+        static struct leading a;
+        uint64_t began;
+
+        usleep(TERM_MS * 5 / 4 * 1000);
+        atomic_store(&slow_node_ms, 5000);
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        a.silent = 1ull << 4 | 1ull << 5;
+        lead(&a);
+        began = lp_clock();
+        assert_true(sf_wait_health(&a.sf, four_in, NULL, 60));
+        assert_true(lp_clock() - began < 1700ull * 1000000); /* the attempts to open them have 2 s */
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        atomic_store(&slow_node_ms, 0);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
 /*
  * A lease counts from when a ping was sent. Pings that are on their way for long leave so much less of it at any time; by
  * when they were answered it would be longer than what the drive servers have granted.
@@ -187,6 +209,30 @@ static void test_rounds(void **state)
         end_electing(client);
 }
 
+/* A node that is there, and answers too late, is waited for once: connections to it stay open, so nothing fails at once. */
+static void test_a_slow_node_is_waited_for_once(void **state)
+{
+        struct rem_client *client;
+        uint64_t took, least = 10000;
+        unsigned i;
+
+        they_meet(1);
+        they_meet(2);
+        begin_electing(&client);
+        ask_round(); /* connections are open */
+        atomic_store(&slow_states_ms, 900);
+        took = ask_round();
+        assert_in_range(took, 450, 60000); /* a question has 500 ms */
+        for (i = 0; i < 5; i++) {
+                usleep(600000); /* that question has ended */
+                took = ask_round();
+                least = took < least ? took : least;
+        }
+        assert_in_range(least, 0, 250);
+        atomic_store(&slow_states_ms, 0);
+        end_electing(client);
+}
+
 static uint64_t heard_ns(void)
 {
         struct rem_pool_state state = {0};
@@ -237,8 +283,8 @@ static void test_hurry(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_silent_before), cmocka_unit_test(test_a_lease_counts_from_the_ping),
-                cmocka_unit_test(test_rounds), cmocka_unit_test(test_hurry),
+                cmocka_unit_test(test_silent_before), cmocka_unit_test(test_mute_before), cmocka_unit_test(test_a_lease_counts_from_the_ping),
+                cmocka_unit_test(test_rounds), cmocka_unit_test(test_a_slow_node_is_waited_for_once), cmocka_unit_test(test_hurry),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
