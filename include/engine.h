@@ -94,6 +94,7 @@ struct eng_epoch_info {
         uint8_t id[16], parent[16];
         unsigned k, m, groups, slots;
         uint64_t in, joining, gone;   /* slots: a bit each. A lease needs those that are in or joining, and no others */
+        uint64_t given_up;            /* by the operator's word */
         uint64_t back;                /* of joining: those that answer for groups which were lost (docs/design/lost-groups.md) */
         uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {

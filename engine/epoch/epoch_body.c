@@ -159,6 +159,7 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out)
                 out->joining |= d.in == FMT_EPOCH_JOINING || d.in == FMT_EPOCH_BACK ? eng_bit(i) : 0;
                 out->back |= d.in == FMT_EPOCH_BACK ? eng_bit(i) : 0;
                 out->gone |= d.flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;
+                out->given_up |= d.flags & FMT_EPOCH_GIVEN_UP ? eng_bit(i) : 0;
         }
         return 0;
 }
