@@ -28,6 +28,14 @@ static uint64_t slots_of_node(const struct eng_epoch_info *info, uint16_t node)
         return mask;
 }
 
+/* More than half of all slots: the store goes on without the groups that they have no copy of. */
+static bool may_lose_groups(const struct cl_election *e, const struct eng_epoch_info *info, uint64_t there)
+{
+        const uint64_t all = (info->slots == ENG_DRIVES_MAX ? ~0ull : (1ull << info->slots) - 1) & ~(info->gone | info->given_up);
+
+        return e->unchanged >= CL_PATIENCE_NS + e->stagger && 2 * __builtin_popcountll(there & all) > __builtin_popcountll(all);
+}
+
 enum cl_election_verdict cl_election_judge(const struct cl_election *e)
 {
         struct eng_epoch_info info;
@@ -55,7 +63,7 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
         serves = eng_epoch_serves(e->epoch, e->epoch_len, there);
         if (serves < 0)
                 return serves == -ENOMEM ? CL_NO_MEMORY : CL_BAD_EPOCH;
-        return serves ? CL_TRY : CL_NO_COPY;
+        return serves || may_lose_groups(e, &info, there) ? CL_TRY : CL_NO_COPY;
 }
 
 const char *cl_election_text(enum cl_election_verdict verdict)

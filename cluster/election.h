@@ -16,6 +16,7 @@
 #define CL_SILENCE_NS  (2ull * 1000 * 1000 * 1000)  /* nothing was heard of the leader for so long */
 #define CL_STANDING_NS (10ull * 1000 * 1000 * 1000) /* and its key has not changed: then fewer will do ... */
 #define CL_STAGGER_NS  (5ull * 1000 * 1000 * 1000)  /* ... after at most so much more, each node another time */
+#define CL_PATIENCE_NS (60ull * 1000 * 1000 * 1000) /* and for so long: then groups may be lost (docs/design/lost-groups.md) */
 #define CL_REST_NS     (1000ull * 1000 * 1000)      /* after a leader process that never served; doubles ... */
 #define CL_REST_MOST   (60ull * 1000 * 1000 * 1000) /* ... up to this */
 #define CL_NODES_MAX   64u                          /* that have slots of one pool */
@@ -45,7 +46,7 @@ enum cl_election_verdict {
         CL_NO_SLOT,  /* the pool has no slot on this node */
         CL_HEARD,    /* somebody has heard of the leader */
         CL_TOO_FEW,  /* no more than half of the slots that are in answer; after a while fewer will do */
-        CL_NO_COPY,  /* some placement group has no current member among those that answer */
+        CL_NO_COPY,  /* some placement group has no current member among those that answer; after a while more than half of all slots will do */
         CL_NO_MEMORY,
         CL_BAD_EPOCH /* what etcd has is no epoch */
 };

@@ -98,6 +98,7 @@ struct eng_epoch_info {
         uint64_t in, joining, gone;   /* slots: a bit each. A lease needs those that are in or joining, and no others */
         uint64_t adding, leaving;     /* slots that groups are about to come to, or to go from, for good */
         uint64_t filling;             /* slots whose drive took the place of another: no record of the pool counts on what it held before */
+        uint64_t given_up;            /* by the operator's word */
         uint64_t back;                /* of joining: those that answer for groups which were lost (docs/design/lost-groups.md) */
         uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {

@@ -162,6 +162,7 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out)
                 out->adding |= d.flags & FMT_EPOCH_ADDING ? eng_bit(i) : 0;
                 out->leaving |= d.flags & FMT_EPOCH_LEAVING ? eng_bit(i) : 0;
                 out->filling |= d.flags & FMT_EPOCH_FILLING ? eng_bit(i) : 0;
+                out->given_up |= d.flags & FMT_EPOCH_GIVEN_UP ? eng_bit(i) : 0;
         }
         return 0;
 }

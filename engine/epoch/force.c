@@ -132,7 +132,7 @@ void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char 
         } else if ((slots & outlook->open) != 0) {
                 list_slots(slots & outlook->open, list);
                 snprintf(text, 200, "it is here, and the store does not go on without it: slot%s", list);
-        } else if (slots != outlook->missed) {
+        } else if (slots != outlook->missed && !outlook->losing) {
                 list_slots(outlook->missed, list);
                 snprintf(text, 200, "the store waits for other drives than those named: slot%s, all of them", list);
         } else {

@@ -17,12 +17,14 @@
 #define ROUNDS_MAX 3u
 #define ROUND_NS   (25 * SIM_S) /* between two of them, at most */
 #define AWAY_NS    (40 * SIM_S)
+#define LONG_NS    (120 * SIM_S) /* with the leader, for longer than an election waits for them */
 
 enum nodes_loses nodes_loses;
 
 static struct {
         unsigned rounds, away; /* away: nodes that are yet to come back for good */
         bool ended;            /* everything heals */
+        bool stays;            /* the leader's node is among them, and it lasts until another leads without them */
         bool lost;             /* some group is, as its leader has it */
 } lose;
 
@@ -95,7 +97,7 @@ static void lose_is_back(void *arg)
 static void lose_goes(void *arg)
 {
         struct sim_node *node = arg;
-        uint64_t ns = sim_skewed(SIM_LOST, 100 * SIM_MS, AWAY_NS);
+        uint64_t ns = sim_skewed(SIM_LOST, 100 * SIM_MS, AWAY_NS) + (lose.stays ? LONG_NS / 2 + lose_below(LONG_NS / 2) : 0);
         unsigned i;
 
         if (lose.ended)
@@ -142,7 +144,11 @@ static void lose_round(void *arg)
         sim_trace("nodes %u and %u fall away", a + 1, b + 1);
         lose.rounds--;
         lose.away += 2;
-        lose_goes(&sim_nodes[a]);
+        lose.stays = lose.rounds == 0 && lose_below(2) == 0;
+        if (lose.stays && newest_leader() != NULL && newest_leader()->node != &sim_nodes[b])
+                lose_goes(newest_leader()->node);
+        else
+                lose_goes(&sim_nodes[a]);
         sim_at(lose_below(3) == 0 ? 0 : sim_skewed(SIM_LOST, SIM_MS, 8 * SIM_S), NULL, lose_goes, &sim_nodes[b]);
         if (lose_below(3) == 0)
                 sim_at(sim_skewed(SIM_LOST, SIM_MS, 30 * SIM_S), NULL, lose_leader, NULL);

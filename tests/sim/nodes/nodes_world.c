@@ -21,6 +21,7 @@
 #include "tests/sim/sim_world.h"
 
 #define LIFE_NS    (90 * SIM_S)
+#define LOSE_LIFE_NS (150 * SIM_S) /* and so much more where groups are lost */
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define WHOLE_NS   (60 * SIM_S)
@@ -239,7 +240,7 @@ static void work(void)
         clients_start();
         faults_start();
         lose_start();
-        until = sim.now + LIFE_NS;
+        until = sim.now + LIFE_NS + (nodes_plan.loses ? LOSE_LIFE_NS : 0);
         while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over() || !lose_over())) {
                 nodes_step();
                 faults_step();

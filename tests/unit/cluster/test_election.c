@@ -121,6 +121,21 @@ static void test_copies(void **state)
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
 }
 
+/* After a minute groups may be lost, by more than half of all slots that count at all. */
+static void test_lost_groups(void **state)
+{
+        make_pool();
+        pool.witness[1].answered = false;
+        set_state(4, FMT_EPOCH_OUT, 0);
+        pool.e.stagger = 1;
+        pool.e.unchanged = CL_PATIENCE_NS + 1;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY); /* three of six, however many are in */
+        set_state(4, FMT_EPOCH_OUT, FMT_EPOCH_GIVEN_UP);
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.e.unchanged--;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+}
+
 static void test_who(void **state)
 {
         make_pool();
@@ -156,7 +171,7 @@ static void test_rest(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_silence), cmocka_unit_test(test_half), cmocka_unit_test(test_copies),
+                cmocka_unit_test(test_silence), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
                 cmocka_unit_test(test_who),     cmocka_unit_test(test_rest),
         };
 

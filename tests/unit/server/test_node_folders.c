@@ -133,11 +133,11 @@ static void test_a_folder_of_another_node(void **state)
 
         assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), 0);
         before = f.folders;
-        f.settings.node = 2;
+        f.settings.node = "n2";
         atomic_store(&hangs, 1u << 0);
         assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), -EINVAL);
         assert_non_null(strstr(f.error.text, f.path[1]));
-        assert_non_null(strstr(f.error.text, "belongs to node 1, and this is node 2"));
+        assert_non_null(strstr(f.error.text, "belongs to node n1, and this is node n2"));
         for (i = 0; i < FOLDERS; i++)
                 close(before.at[i].dir);
 }
