@@ -61,7 +61,7 @@ static int setup(void **state)
                         return -1;
         }
         return srv_settings_set(&f.settings, SRV_SETTING_cluster, SRV_FROM_COMMAND_LINE, "c1", "cluster", &f.error) != 0 ||
-                               srv_settings_set(&f.settings, SRV_SETTING_node, SRV_FROM_COMMAND_LINE, "1", "node", &f.error) != 0 ||
+                               srv_settings_set(&f.settings, SRV_SETTING_node, SRV_FROM_COMMAND_LINE, "n1", "node", &f.error) != 0 ||
                                srv_settings_set(&f.settings, SRV_SETTING_format, SRV_FROM_COMMAND_LINE, "yes", "format", &f.error) != 0
                        ? -1
                        : 0;
@@ -133,7 +133,7 @@ static void test_a_folder_of_another_node(void **state)
 
         assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), 0);
         before = f.folders;
-        f.settings.node = "n2";
+        assert_int_equal(srv_settings_set(&f.settings, SRV_SETTING_node, SRV_FROM_COMMAND_LINE, "n2", "node", &f.error), 0);
         atomic_store(&hangs, 1u << 0);
         assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), -EINVAL);
         assert_non_null(strstr(f.error.text, f.path[1]));
