@@ -240,24 +240,20 @@ void eng_get_hedge_back(struct eng_get *get, struct get_stripe *hedge)
 
 /* ---- it begins ------------------------------------------------------------------------------- */
 
-/* What the late reads should give: bytes of each shard. */
-static void hedge_range(struct get_stripe *s, uint32_t *from, uint32_t *to)
+/* What is wanted and not there, whether its read is late or came to nothing: bytes of each shard. */
+static void hedge_range(const struct get_stripe *s, uint32_t *from, uint32_t *to)
 {
+        uint32_t offset, len;
         unsigned i;
 
-        *from = UINT32_MAX;
-        *to = 0;
-        for (i = 0; i < eng_get_shards(s); i++) {
-                const struct eng_op *op = &s->read[i].op;
-
-                if (s->state_of[i] == SHARD_GOOD && !s->near)
+        *from = s->near ? 0 : UINT32_MAX;
+        *to = s->near ? s->unit : 0;
+        for (i = s->first; i <= s->last && !s->near; i++) {
+                if (s->state_of[i] == SHARD_GOOD)
                         continue;
-                if (s->state_of[i] == SHARD_NONE)
-                        continue;
-                if (op->read.offset < *from)
-                        *from = op->read.offset;
-                if (op->read.offset + op->read.len > *to)
-                        *to = op->read.offset + op->read.len;
+                eng_get_wanted(s, i, &offset, &len);
+                *from = offset < *from ? offset : *from;
+                *to = offset + len > *to ? offset + len : *to;
         }
 }
 
