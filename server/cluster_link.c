@@ -44,14 +44,31 @@ static void link_run(struct lp_msg *msg)
         sem_post(&call->done);
 }
 
-void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg)
+static void link_call_on(struct lp_loop *loop, void (*func)(void *arg), void *arg)
 {
         struct link_call call = {.msg.run = link_run, .func = func, .arg = arg};
 
         sem_init(&call.done, 0, 0);
-        lp_post(link->loops.loops[0], &call.msg);
+        lp_post(loop, &call.msg);
         srv_link_wait(&call.done);
         sem_destroy(&call.done);
+}
+
+void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg)
+{
+        link_call_on(link->loops.loops[0], func, arg);
+}
+
+static void link_does_nothing(void *arg)
+{
+}
+
+void srv_link_quiet(struct srv_link *link)
+{
+        unsigned i;
+
+        for (i = 0; i < link->loops.running; i++)
+                link_call_on(link->loops.loops[i], link_does_nothing, NULL);
 }
 
 void srv_link_wake(struct srv_link *link)

@@ -47,6 +47,8 @@ struct srv_link {
 void srv_link_wait(sem_t *done);
 /* Functions of loops that the main thread waits for. */
 void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg);
+/* Returns when each of its loops has ended what it was in: what they had posted to other loops by now, they have posted to the end. */
+void srv_link_quiet(struct srv_link *link);
 
 /* Loops that run, and a client of etcd; nobody is asked yet. looks: the view is kept up to date from now on. */
 int srv_link_open(struct srv_link *link, const struct srv_settings *settings, unsigned loops, unsigned peer_slots, const struct cl_seen *seen,

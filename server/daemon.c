@@ -367,6 +367,8 @@ bool srv_daemon_close(struct srv_daemon *d)
                 return false;
         }
         rdx_server_free(d->rdma);
+        if (d->home != NULL && d->home->quiet != NULL)
+                d->home->quiet(d->home->arg);
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
         srv_switches_free(d->switches);

@@ -31,6 +31,7 @@ struct srv_daemon_home {
         struct srv_link *link;      /* of the node process */
         ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room); /* see struct srv_admin_options */
         bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */
+        void (*quiet)(void *arg);   /* returns when no other thread is in the middle of a post to them; they are freed next */
         void *arg;
 };
 

@@ -20,6 +20,7 @@ struct srv_node_gateway {
         struct srv_daemon_home home;
         struct rem_client *client;
         struct rem_home_link *link;
+        struct srv_link *poster; /* its loops post to those of the gateway */
         struct srv_health_log *log;
         uint16_t node;
 };
@@ -78,6 +79,7 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         if (g == NULL)
                 return srv_fail(error, -ENOMEM, "out of memory");
         *out = g;
+        g->poster = link;
         g->daemon = (struct srv_daemon){.settings = settings, .signal_fd = -1, .started_ms = lp_wall_ms(), .home = &g->home};
         g->log = srv_health_log_open();
         rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, server, boot, view, error);
@@ -128,12 +130,19 @@ static bool end_calls(void *arg)
         return !engine->awaits(engine->arg);
 }
 
+/* Whoever has posted to a loop writes to its eventfd behind that: what was posted may have been run, and the loop be freed by then. */
+static void loops_are_left(void *arg)
+{
+        srv_link_quiet(((struct srv_node_gateway *)arg)->poster);
+}
+
 bool srv_node_gateway_close(struct srv_node_gateway *g)
 {
         if (g == NULL)
                 return true;
         g->home.arg = g;
         g->home.stopped = g->link != NULL ? end_calls : NULL;
+        g->home.quiet = loops_are_left;
         if (!srv_daemon_close(&g->daemon))
                 return false;
         rem_home_link_free(g->link);
