@@ -9,7 +9,6 @@ compared, through each node. Exits 0 only if all of it is there. Needs root.
 import argparse
 import concurrent.futures
 import hashlib
-import json
 import random
 import re
 import signal
@@ -232,20 +231,16 @@ class Demo:
     # ---- a node comes, another goes -------------------------------------------------------------------------
 
     def figures(self):
-        """Of the pool, by name, and of drives by name and slot."""
+        """Of the pool, by name; and of its drives: (name, node, value)."""
         body = next(body for status, body in (node.admin_get("/metrics/pool") for node in self.cluster.nodes.values()) if status == 200)
         pool = {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", body, re.M)}
-        drives = {(name, int(slot)): float(value) for name, slot, value in re.findall(r'^(\w+)\{drive="(\d+)"[^}]*\} (\S+)$', body, re.M)}
+        drives = [(name, int(node), float(value)) for name, node, value in re.findall(r'^(\w+)\{drive="\w+",path="remote:(\d+)/[^}]*\} (\S+)$', body, re.M)]
         return pool, drives
 
     def settled(self):
         """Nothing is being moved."""
         pool, _ = self.figures()
         return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0
-
-    def slots_of(self, node):
-        nodes = json.loads(self.cluster.cli(node, "admin", "cluster", "node", "status", "--json"))["nodes"]
-        return next(n["slots"] for n in nodes if n["node"] == node.machine)
 
     def come_and_go(self):
         """Seconds that each took, and bytes of shards that the drained node held, and that were written for it."""
@@ -259,7 +254,7 @@ class Demo:
             came, spent = time.monotonic() - spent, time.monotonic()
             self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
             pool, drives = self.figures()
-            held = sum(drives["millrace_drive_data_live_bytes", slot] for slot in self.slots_of(first))
+            held = sum(value for name, number, value in drives if name == "millrace_drive_data_live_bytes" and number == first.machine)
             with Progress("the first node is drained"):
                 self.cluster.cli(node, "admin", "cluster", "node", "drain", str(first.machine))
             self.cluster.pool_drives -= self.cluster.drives

@@ -302,7 +302,7 @@ const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots,
 }
 
 /* Groups that were to come to the slots that go come to these: they have not been compared. */
-static void begin_anew(struct eng_store *store, eng_mask slots)
+static void caught_up_anew(struct eng_store *store, eng_mask slots)
 {
         unsigned slot;
 
@@ -321,7 +321,7 @@ void eng_rebalance_wish(struct eng_store *store, eng_mask slots)
                 assert((slots & ~adding) == 0);
                 c->wish.gone = slots; /* nothing is on it that others lack */
                 c->wish.adding &= ~slots;
-                begin_anew(store, c->caught_up & ~slots);
+                caught_up_anew(store, c->caught_up & ~slots);
         } else {
                 c->wish.leaving = slots;
         }
