@@ -10,10 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-#define NODES_PATH  "/admin/v1/nodes"
-#define DRIVES_PATH "/admin/v1/drives"
-#define SAY_EVERY   5u  /* looks, of a second each */
-#define LOST_MOST   60u /* looks without an answer: another node begins to lead within seconds */
+#define NODES_PATH   "/admin/v1/nodes"
+#define DRIVES_PATH  "/admin/v1/drives"
+#define FIRST_LOOK_S 2u /* what nodes are told by is read from etcd: a second old at most */
+#define SAY_EVERY    5u  /* looks, of a second each */
+#define LOST_MOST    60u /* looks without an answer: another node begins to lead within seconds */
 
 /* True: nothing is amiss with it. */
 static bool show_node(const json_t *node)
@@ -87,12 +88,19 @@ static void say_progress(const json_t *answer, const json_t *node)
         fflush(stdout);
 }
 
+/* What is asked for is over: it is in that state; or nothing is on its way in any more, though another drive of it is out. */
+static bool is_over(const char *state, const char *until)
+{
+        return strcmp(state, until) == 0 || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
+}
+
 /* Until the node is in that state. */
 static int watch_node(struct cli_call *call, const char *until)
 {
-        static const struct timespec pause = {.tv_sec = 1};
+        static const struct timespec pause = {.tv_sec = 1}, first = {.tv_sec = FIRST_LOOK_S};
         unsigned looks, lost = 0;
 
+        nanosleep(&first, NULL);
         for (looks = 0;; looks++) {
                 const json_t *node = NULL;
                 json_t *answer;
@@ -103,7 +111,7 @@ static int watch_node(struct cli_call *call, const char *until)
                         node = node_named(answer, call->argv[0]);
                 lost = node != NULL ? 0 : lost + 1;
                 if (node != NULL) {
-                        done = strcmp(cli_json_text(node, "state"), until) == 0;
+                        done = is_over(cli_json_text(node, "state"), until);
                         if (!done && !call->quiet && looks % SAY_EVERY == 0)
                                 say_progress(answer, node);
                 }

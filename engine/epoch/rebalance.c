@@ -352,8 +352,11 @@ static void rebalance_requested(struct lp_msg *msg)
 
 int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
 {
-        struct request *q = calloc(1, sizeof(*q));
+        struct request *q;
 
+        if (store->options.cluster != NULL && slot < ENG_DRIVES_MAX)
+                return eng_drives_remove(store, eng_bit(slot), number);
+        q = calloc(1, sizeof(*q));
         if (q == NULL)
                 return -ENOMEM;
         q->store = store;
