@@ -10,51 +10,65 @@
 #include <string.h>
 #include <time.h>
 
-#define NODES_PATH  "/admin/v1/nodes"
-#define DRIVES_PATH "/admin/v1/drives"
-#define SAY_EVERY   5u  /* looks, of a second each */
-#define LOST_MOST   60u /* looks without an answer: another node begins to lead within seconds */
+#define NODES_PATH   "/admin/v1/nodes"
+#define DRIVES_PATH  "/admin/v1/drives"
+#define FIRST_LOOK_S 2u /* what nodes are told by is read from etcd: a second old at most */
+#define SAY_EVERY    5u  /* looks, of a second each */
+#define LOST_MOST    60u /* looks without an answer: another node begins to lead within seconds */
+
+/* True: nothing is amiss with it. */
+static bool show_node(const json_t *node)
+{
+        const json_t *folders = json_object_get(node, "new_folders");
+        const char *state = cli_json_text(node, "state");
+        char used[24], total[24], name[256], s3[512];
+        size_t i;
+
+        cli_format_bytes(used, sizeof(used), cli_json_number(node, "used_bytes"));
+        cli_format_bytes(total, sizeof(total), cli_json_number(node, "total_bytes"));
+        printf("%4llu  %-16s %-9s %2llu/%-3zu %10s %10s  %s\n", (unsigned long long)cli_json_number(node, "node"),
+               cli_printable(stdout, cli_json_text(node, "name"), name, sizeof(name)), state, (unsigned long long)cli_json_number(node, "in"),
+               json_array_size(json_object_get(node, "slots")), used, total, cli_printable(stdout, cli_json_text(node, "s3"), s3, sizeof(s3)));
+        for (i = 0; i < json_array_size(folders); i++)
+                printf("      new folder %s\n", json_is_string(json_array_get(folders, i)) ? json_string_value(json_array_get(folders, i)) : "?");
+        return strcmp(state, "in") == 0 || strcmp(state, "new") == 0 || strcmp(state, "drained") == 0;
+}
+
+static bool show_nodes(const json_t *answer)
+{
+        const json_t *nodes = json_object_get(answer, "nodes");
+        bool fine = true;
+        size_t i;
+
+        printf("%4s  %-16s %-9s %6s %10s %10s  %s\n", "node", "name", "state", "drives", "used", "size", "S3");
+        for (i = 0; i < json_array_size(nodes); i++)
+                fine &= show_node(json_array_get(nodes, i));
+        return fine;
+}
 
 int cli_admin_node_status(struct cli_call *call)
 {
-        json_t *answer, *node, *id;
-        bool fine = true;
-        size_t i, j;
+        json_t *answer;
         int status = cli_admin_ask(call, "GET", NODES_PATH, NULL, 200, 200, &answer);
 
-        if (status != CLI_OK)
-                return status;
-        if (call->json) {
+        if (status == CLI_OK && call->json)
                 cli_json_print(answer);
-                json_decref(answer);
-                return CLI_OK;
-        }
-        printf("%4s  %-16s %-9s %6s %10s %10s  %s\n", "node", "name", "state", "drives", "used", "size", "S3");
-        json_array_foreach (json_object_get(answer, "nodes"), i, node) {
-                const char *state = cli_json_text(node, "state");
-                char used[24], total[24], name[256], s3[512];
-
-                fine = fine && (strcmp(state, "in") == 0 || strcmp(state, "new") == 0 || strcmp(state, "drained") == 0);
-                cli_format_bytes(used, sizeof(used), cli_json_number(node, "used_bytes"));
-                cli_format_bytes(total, sizeof(total), cli_json_number(node, "total_bytes"));
-                printf("%4llu  %-16s %-9s %2llu/%-3zu %10s %10s  %s\n", (unsigned long long)cli_json_number(node, "node"),
-                       cli_printable(stdout, cli_json_text(node, "name"), name, sizeof(name)), state, (unsigned long long)cli_json_number(node, "in"),
-                       json_array_size(json_object_get(node, "slots")), used, total, cli_printable(stdout, cli_json_text(node, "s3"), s3, sizeof(s3)));
-                json_array_foreach (json_object_get(node, "new_folders"), j, id)
-                        printf("      new folder %s\n", json_is_string(id) ? json_string_value(id) : "");
-        }
+        else if (status == CLI_OK && !show_nodes(answer))
+                status = CLI_FAILED;
         json_decref(answer);
-        return fine ? CLI_OK : CLI_FAILED;
+        return status;
 }
 
 /* By number or name; NULL: it has not joined. */
 static const json_t *node_named(const json_t *answer, const char *name)
 {
-        const json_t *node;
+        const json_t *nodes = json_object_get(answer, "nodes");
         char number[24];
         size_t i;
 
-        json_array_foreach (json_object_get(answer, "nodes"), i, node) {
+        for (i = 0; i < json_array_size(nodes); i++) {
+                const json_t *node = json_array_get(nodes, i);
+
                 snprintf(number, sizeof(number), "%llu", (unsigned long long)cli_json_number(node, "node"));
                 if (strcmp(number, name) == 0 || strcmp(cli_json_text(node, "name"), name) == 0)
                         return node;
@@ -74,12 +88,19 @@ static void say_progress(const json_t *answer, const json_t *node)
         fflush(stdout);
 }
 
+/* What is asked for is over: it is in that state; or nothing is on its way in any more, though another drive of it is out. */
+static bool is_over(const char *state, const char *until)
+{
+        return strcmp(state, until) == 0 || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
+}
+
 /* Until the node is in that state. */
 static int watch_node(struct cli_call *call, const char *until)
 {
-        static const struct timespec pause = {.tv_sec = 1};
+        static const struct timespec pause = {.tv_sec = 1}, first = {.tv_sec = FIRST_LOOK_S};
         unsigned looks, lost = 0;
 
+        nanosleep(&first, NULL);
         for (looks = 0;; looks++) {
                 const json_t *node = NULL;
                 json_t *answer;
@@ -90,7 +111,7 @@ static int watch_node(struct cli_call *call, const char *until)
                         node = node_named(answer, call->argv[0]);
                 lost = node != NULL ? 0 : lost + 1;
                 if (node != NULL) {
-                        done = strcmp(cli_json_text(node, "state"), until) == 0;
+                        done = is_over(cli_json_text(node, "state"), until);
                         if (!done && !call->quiet && looks % SAY_EVERY == 0)
                                 say_progress(answer, node);
                 }

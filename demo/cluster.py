@@ -2,13 +2,15 @@
 """`make demo-cluster`: a store of three nodes on machines that are network namespaces, each with four drive folders and a member of etcd.
 
 Objects are stored through all nodes and read back through each. Then writers and readers go on while nodes are killed, cut off and
-restarted, and etcd is stopped: how long nobody could write or read is shown for each event. At the end every byte that was acknowledged is
+restarted, and etcd is stopped: how long nobody could write or read is shown for each event. Then a fourth node comes and the first is
+drained, while writers go on: what was moved is shown against the least that could be. At the end every byte that was acknowledged is
 compared, through each node. Exits 0 only if all of it is there. Needs root.
 """
 import argparse
 import concurrent.futures
 import hashlib
 import random
+import re
 import signal
 import sys
 import threading
@@ -30,6 +32,7 @@ KIB, MIB = 1 << 10, 1 << 20
 BUCKET = "dataset"
 SIZES = (4 * KIB, 100 * KIB, MIB, 6 * MIB)
 LIVE_SIZE = 64 * KIB
+MOVED_MOST = 1.1      # of the least possible
 WHOLE_SECONDS = 120   # after an event, until all drives are members again
 AFTER_SECONDS = 2
 
@@ -75,7 +78,7 @@ class Worker(threading.Thread):
         return self.clients[self.at % len(self.clients)]
 
     def write(self, count):
-        key, body = f"live/{self.number}/{count}", self.random.randbytes(LIVE_SIZE)
+        key, body = f"live/{self.demo.phase}/{self.number}/{count}", self.random.randbytes(LIVE_SIZE)
         self.s3().put_object(Bucket=BUCKET, Key=key, Body=body)
         self.demo.facts[key] = hashlib.md5(body).hexdigest()
 
@@ -94,7 +97,7 @@ class Demo:
         self.facts = {}      # key -> MD5 of what was acknowledged
         self.readable = []   # keys of the data set
         self.stopping = threading.Event()
-        self.workers = []
+        self.workers, self.phase = [], 0
         self.rows = [("event", "without a write, s", "without a read, s", "whole again after, s")]
 
     # ---- objects --------------------------------------------------------------------------------------------
@@ -197,10 +200,23 @@ class Demo:
             if worker.wrong is not None:
                 raise Wrong(worker.wrong)
 
-    def events(self, etcd_seconds):
+    def begin_work(self):
+        self.stopping.clear()
+        self.phase += 1
         self.workers = [Worker(self, kind, number) for kind in ("write", "read") for number in range(3)]
         for worker in self.workers:
             worker.start()
+
+    def end_work(self):
+        self.stopping.set()
+        for worker in self.workers:
+            worker.join(30)
+        done = {kind: sum(len(w.done) for w in self.workers if w.kind == kind) for kind in ("write", "read")}
+        print(f"  {done['write']:,} writes and {done['read']:,} reads meanwhile; {sum(w.failed for w in self.workers):,} answers were errors or never came, and were asked "
+              "for at another node")
+
+    def events(self, etcd_seconds):
+        self.begin_work()
         try:
             self.event("nothing happens", lambda: time.sleep(3))
             self.event("a node is killed, and back after 5 s", lambda: self.kill(self.follower(), 5))
@@ -210,12 +226,51 @@ class Demo:
             self.event(f"etcd is stopped for {etcd_seconds} s", lambda: self.stop_etcd(etcd_seconds))
             self.event("nodes are restarted, one after the other", self.restart_all)
         finally:
-            self.stopping.set()
-            for worker in self.workers:
-                worker.join(30)
-        done = {kind: sum(len(w.done) for w in self.workers if w.kind == kind) for kind in ("write", "read")}
-        print(f"  {done['write']:,} writes and {done['read']:,} reads meanwhile; {sum(w.failed for w in self.workers):,} answers were errors or never came, and were asked "
-              "for at another node")
+            self.end_work()
+
+    # ---- a node comes, another goes -------------------------------------------------------------------------
+
+    def figures(self):
+        """Of the pool, by name; and of its drives: (name, node, value)."""
+        body = next(body for status, body in (node.admin_get("/metrics/pool") for node in self.cluster.nodes.values()) if status == 200)
+        pool = {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", body, re.M)}
+        drives = [(name, int(node), float(value)) for name, node, value in re.findall(r'^(\w+)\{drive="\w+",path="remote:(\d+)/[^}]*\} (\S+)$', body, re.M)]
+        return pool, drives
+
+    def settled(self):
+        """Nothing is being moved."""
+        pool, _ = self.figures()
+        return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0
+
+    def come_and_go(self):
+        """Seconds that each took, and bytes of shards that the drained node held, and that were written for it."""
+        first, spent = self.cluster.nodes[1], time.monotonic()
+        self.begin_work()
+        try:
+            with Progress("a fourth node comes, with four empty folders"):
+                node = self.cluster.new_node()
+                self.cluster.cli(node, "admin", "cluster", "node", "add", str(node.machine))
+            self.cluster.pool_drives += self.cluster.drives
+            came, spent = time.monotonic() - spent, time.monotonic()
+            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
+            pool, drives = self.figures()
+            held = sum(value for name, number, value in drives if name == "millrace_drive_data_live_bytes" and number == first.machine)
+            with Progress("the first node is drained"):
+                self.cluster.cli(node, "admin", "cluster", "node", "drain", str(first.machine))
+            self.cluster.pool_drives -= self.cluster.drives
+            went = time.monotonic() - spent
+            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
+            moved = self.figures()[0]["millrace_rebuilt_bytes_total"] - pool["millrace_rebuilt_bytes_total"]
+        finally:
+            self.end_work()
+        self.cluster.retire(first)
+        print(f"  node {node.machine} was a part of the pool after {came:.0f} s, and node {first.machine} was drained after {went:.0f} s more: it held "
+              f"{held / MIB:.0f} MiB of shards, and {moved / MIB:.0f} MiB were moved, {moved / max(held, 1):.2f} of the least possible")
+        if moved > MOVED_MOST * held:
+            raise Wrong(f"{moved / held:.2f} of the least possible was moved")
+        for worker in self.workers:
+            if worker.wrong is not None:
+                raise Wrong(worker.wrong)
 
     def run(self, etcd_seconds):
         with Progress("starting three nodes of four folders each, and etcd"):
@@ -223,6 +278,7 @@ class Demo:
         self.store()
         self.compare()
         self.events(etcd_seconds)
+        self.come_and_go()
         self.compare()
         table(self.rows)
         print(f"{len(self.facts):,} objects were acknowledged: 0 lost, 0 wrong.")

@@ -50,7 +50,7 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
 }
 
 /* Slots of the pool on a node: all that ever were; those that were removed are `gone`. */
-static uint64_t slots_of(const struct cl_view *view, uint16_t node, uint64_t *gone)
+static uint64_t node_slots(const struct cl_view *view, uint16_t node, uint64_t *gone)
 {
         uint64_t all = 0;
         unsigned slot;
@@ -133,7 +133,7 @@ static const char *node_state(const struct node_bytes *bytes, uint64_t all)
 static json_t *node_json(const struct nodes *n, const struct cl_member *member)
 {
         struct eng_new_drive folders[CL_DRIVES_MAX];
-        uint64_t gone, all = slots_of(&n->view, member->number, &gone);
+        uint64_t gone, all = node_slots(&n->view, member->number, &gone);
         struct node_bytes bytes = count_node(n, all & ~gone);
         json_t *slots = json_array(), *ids = json_array();
         unsigned i, count = new_folders(n, member, NULL, folders);
@@ -187,7 +187,7 @@ static const struct cl_member *find_node(const struct nodes *n, const struct adm
 }
 
 /* number 0: it is under way already. */
-static struct admin_answer begun(int rv, uint64_t number)
+static struct admin_answer change_begun(int rv, uint64_t number)
 {
         if (rv != 0)
                 return srv_admin_error(503, "Unavailable", strerror(-rv));
@@ -195,7 +195,7 @@ static struct admin_answer begun(int rv, uint64_t number)
 }
 
 /* False: it is given, and none. */
-static bool take_id(const struct admin_parameters *p, uint8_t id[CL_ID], bool *given)
+static bool take_folder_id(const struct admin_parameters *p, uint8_t id[CL_ID], bool *given)
 {
         char text[2 * CL_ID + 1];
 
@@ -212,7 +212,7 @@ static struct admin_answer no_new_folders(const struct cl_member *member, bool o
         return srv_admin_error(409, "NoFolder", text);
 }
 
-static struct admin_answer add_to(struct admin_request *request, const struct admin_parameters *p, struct nodes *n)
+static struct admin_answer add_to(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n)
 {
         const struct cl_member *member = find_node(n, p);
         struct eng_new_drive folders[CL_DRIVES_MAX];
@@ -222,34 +222,20 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         bool given;
         int rv;
 
-        if (!take_id(p, id, &given))
+        if (!take_folder_id(p, id, &given))
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
         if (member == NULL)
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
-        all = slots_of(&n->view, member->number, &gone);
+        all = node_slots(&n->view, member->number, &gone);
         if (all != 0 && all == gone)
                 return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another number");
         count = new_folders(n, member, given ? id : NULL, folders);
         if (count == 0 && count_node(n, all & ~gone).adding != 0)
-                return begun(0, 0);
+                return change_begun(0, 0);
         if (count == 0)
                 return no_new_folders(member, given);
         rv = eng_drives_add(request->admin->source.store, folders, count, &number);
-        return begun(rv, number);
-}
-
-struct admin_answer srv_admin_add_folders(struct admin_request *request, const struct admin_parameters *p)
-{
-        struct admin_answer answer;
-        struct nodes *n;
-
-        if (s3_query_find(&p->query, "path") != NULL)
-                return srv_admin_error(400, "BadRequest", "in a cluster a drive is named by its node, and is in that node's settings: NODE [ID]");
-        n = nodes_read(request, &answer);
-        if (n != NULL)
-                answer = add_to(request, p, n);
-        nodes_free(n);
-        return answer;
+        return change_begun(rv, number);
 }
 
 static struct admin_answer exchange_in(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n)
@@ -264,7 +250,7 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
 
         if (!srv_admin_parameter_number(p, "slot", &slot) || slot >= n->view.epoch.slots)
                 return srv_admin_error(400, "BadRequest", "slot=N must be given, of a slot that there is");
-        if (!take_id(p, id, &given))
+        if (!take_folder_id(p, id, &given))
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
         member = cl_view_member(&n->view, n->view.epoch.slot[slot].site.node);
         if (member == NULL)
@@ -275,25 +261,36 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
         if (count > 1)
                 return srv_admin_error(409, "Ambiguous", "the node of that slot has announced several new folders: name one by its id (millrace admin cluster node status)");
         rv = eng_drive_exchange(request->admin->source.store, (unsigned)slot, &folders[0], &number);
-        return begun(rv, number);
+        return change_begun(rv, number);
 }
 
-struct admin_answer srv_admin_exchange_drive(struct admin_request *request, const struct admin_parameters *p)
+static struct admin_answer in_a_cluster(struct admin_request *request, const struct admin_parameters *p,
+                                         struct admin_answer (*what)(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n))
 {
         struct admin_answer answer;
         struct nodes *n;
 
         if (s3_query_find(&p->query, "path") != NULL)
-                return srv_admin_error(400, "BadRequest", "in a cluster the new folder is in its node's settings: SLOT [ID]");
+                return srv_admin_error(400, "BadRequest", "in a cluster a new folder is in that node's settings: name the node, or the slot, and the folder's id if need be");
         n = nodes_read(request, &answer);
         if (n != NULL)
-                answer = exchange_in(request, p, n);
+                answer = what(request, p, n);
         nodes_free(n);
         return answer;
 }
 
+struct admin_answer srv_admin_add_folders(struct admin_request *request, const struct admin_parameters *p)
+{
+        return in_a_cluster(request, p, add_to);
+}
+
+struct admin_answer srv_admin_exchange_drive(struct admin_request *request, const struct admin_parameters *p)
+{
+        return in_a_cluster(request, p, exchange_in);
+}
+
 /* Whether the drives that stay have room for what these hold. */
-static bool fits(const struct nodes *n, uint64_t slots, char why[200])
+static bool nodes_fit(const struct nodes *n, uint64_t slots, char why[200])
 {
         uint64_t used = 0, room = 0, spare;
         unsigned slot;
@@ -315,7 +312,7 @@ static bool fits(const struct nodes *n, uint64_t slots, char why[200])
         return used <= room;
 }
 
-static struct admin_answer take_out(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n, bool dead)
+static struct admin_answer take_node_out(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n, bool dead)
 {
         const struct cl_member *member = find_node(n, p);
         uint64_t number = 0, gone, given, all;
@@ -325,7 +322,7 @@ static struct admin_answer take_out(struct admin_request *request, const struct 
 
         if (member == NULL && !srv_admin_parameter_number(p, "node", &given))
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
-        all = slots_of(&n->view, member != NULL ? member->number : (uint16_t)given, &gone);
+        all = node_slots(&n->view, member != NULL ? member->number : (uint16_t)given, &gone);
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
@@ -336,11 +333,11 @@ static struct admin_answer take_out(struct admin_request *request, const struct 
         if (!dead && bytes.in == 0)
                 return srv_admin_error(409, "Out", "no drive of that node is in use: start it; if it is gone for good, remove it (admin cluster node remove)");
         if (bytes.leaving == bytes.slots)
-                return begun(0, 0);
-        if (!fits(n, all & ~gone, why))
+                return change_begun(0, 0);
+        if (!nodes_fit(n, all & ~gone, why))
                 return srv_admin_error(409, "NoRoom", why);
         rv = eng_drives_remove(request->admin->source.store, all & ~gone, &number);
-        return begun(rv, number);
+        return change_begun(rv, number);
 }
 
 struct admin_answer srv_admin_post_nodes(struct admin_request *request)
@@ -359,7 +356,7 @@ struct admin_answer srv_admin_post_nodes(struct admin_request *request)
         if (n != NULL && strcmp(action, "add") == 0)
                 answer = add_to(request, p, n);
         else if (n != NULL && (strcmp(action, "drain") == 0 || strcmp(action, "remove") == 0))
-                answer = take_out(request, p, n, action[0] == 'r');
+                answer = take_node_out(request, p, n, action[0] == 'r');
         else if (n != NULL)
                 answer = srv_admin_error(400, "BadRequest", "action is add, drain or remove");
         nodes_free(n);

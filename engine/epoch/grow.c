@@ -50,7 +50,7 @@ static void grow_end(struct eng_grow *g, int rv, const char *why)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static bool is_known(const struct eng_store *store, const struct eng_new_drive *drive)
+static bool is_slots_drive(const struct eng_store *store, const struct eng_new_drive *drive)
 {
         unsigned i;
 
@@ -66,7 +66,7 @@ static const char *bad_drives(const struct eng_grow *g)
         unsigned i, j;
 
         for (i = 0; i < g->count; i++) {
-                if (is_known(g->store, &g->drives[i]))
+                if (is_slots_drive(g->store, &g->drives[i]))
                         return "that folder is a drive of the pool already";
                 if (g->drives[i].site.node == 0)
                         return "a drive of a cluster lies on a node";

@@ -302,7 +302,7 @@ const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots,
 }
 
 /* Groups that were to come to the slots that go come to these: they have not been compared. */
-static void begin_anew(struct eng_store *store, eng_mask slots)
+static void caught_up_anew(struct eng_store *store, eng_mask slots)
 {
         unsigned slot;
 
@@ -321,7 +321,7 @@ void eng_rebalance_wish(struct eng_store *store, eng_mask slots)
                 assert((slots & ~adding) == 0);
                 c->wish.gone = slots; /* nothing is on it that others lack */
                 c->wish.adding &= ~slots;
-                begin_anew(store, c->caught_up & ~slots);
+                caught_up_anew(store, c->caught_up & ~slots);
         } else {
                 c->wish.leaving = slots;
         }
@@ -352,8 +352,11 @@ static void rebalance_requested(struct lp_msg *msg)
 
 int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
 {
-        struct request *q = calloc(1, sizeof(*q));
+        struct request *q;
 
+        if (store->options.cluster != NULL && slot < ENG_DRIVES_MAX)
+                return eng_drives_remove(store, eng_bit(slot), number);
+        q = calloc(1, sizeof(*q));
         if (q == NULL)
                 return -ENOMEM;
         q->store = store;

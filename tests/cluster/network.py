@@ -59,17 +59,29 @@ class Network:
 
     def make(self):
         hub = self.name(HUB)
-        for machine in [HUB, *self.machines]:
-            ip("netns", "add", self.name(machine))
-            ip("-n", self.name(machine), "link", "set", "lo", "up")
+        self.make_namespace(HUB)
         ip("-n", hub, "link", "add", "bridge", "type", "bridge", "forward_delay", "0")
         ip("-n", hub, "address", "add", f"{SUBNET}.254/24", "dev", "bridge")
         ip("-n", hub, "link", "set", "bridge", "up")
         for machine in self.machines:
-            ip("-n", hub, "link", "add", f"port{machine}", "type", "veth", "peer", "name", "eth0", "netns", self.name(machine))
-            ip("-n", hub, "link", "set", f"port{machine}", "master", "bridge", "up")
-            ip("-n", self.name(machine), "address", "add", f"{self.address(machine)}/24", "dev", "eth0")
-            ip("-n", self.name(machine), "link", "set", "eth0", "up")
+            self.make_machine(machine)
+
+    def make_namespace(self, machine):
+        ip("netns", "add", self.name(machine))
+        ip("-n", self.name(machine), "link", "set", "lo", "up")
+
+    def make_machine(self, machine):
+        hub = self.name(HUB)
+        self.make_namespace(machine)
+        ip("-n", hub, "link", "add", f"port{machine}", "type", "veth", "peer", "name", "eth0", "netns", self.name(machine))
+        ip("-n", hub, "link", "set", f"port{machine}", "master", "bridge", "up")
+        ip("-n", self.name(machine), "address", "add", f"{self.address(machine)}/24", "dev", "eth0")
+        ip("-n", self.name(machine), "link", "set", "eth0", "up")
+
+    def add(self, machine):
+        """One more machine."""
+        self.machines.append(machine)
+        self.make_machine(machine)
 
     def name(self, machine):
         return f"{PREFIX}{os.getpid()}-{machine}"

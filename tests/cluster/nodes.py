@@ -158,6 +158,7 @@ class Cluster:
 
     def __init__(self, drives=DRIVES):
         self.begun, self.drives = time.monotonic(), drives
+        self.pool_drives = len(NODES) * drives  # that the pool is to have
         self.on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)  # discard() is reached then, too
         self.folder = folder_for_drives()
         self.network = None
@@ -239,7 +240,37 @@ class Cluster:
         return None
 
     def whole(self):
-        return self.drives_in() == len(NODES) * self.drives
+        return self.drives_in() == self.pool_drives
+
+    # ---- nodes that come and go -----------------------------------------------------------------------------
+
+    def cli(self, node, *words, timeout=240):
+        """What `millrace WORDS` says, asked at that node."""
+        environment = {**self.environment, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
+        done = subprocess.run([str(CLI), *words, "--admin", f"http://{node.host}:{ADMIN_PORT}", "--endpoint", f"http://{node.host}:{S3_PORT}"], capture_output=True,
+                              text=True, timeout=timeout * PATIENCE, check=False, env=environment)
+        if done.returncode != 0:
+            raise DaemonError(f"{' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}\n{self.tails()}")
+        return done.stdout
+
+    def new_node(self):
+        """A machine more, without a member of etcd, whose node has started and has no drives in the pool yet."""
+        machine = max(self.nodes) + 1
+        self.network.add(machine)
+        node = Node(self, machine)
+        subprocess.run([str(CLI), "cluster", "cert", "node", str(self.folder), node.host], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        self.nodes[machine] = node
+        node.start()
+        self.wait_until(lambda: node.admin_get("/health/ready")[0] == 200, 60, f"until node {machine} served")
+        return node
+
+    def retire(self, node):
+        """A node that was drained is switched off."""
+        node.wanted = False
+        node.send(signal.SIGTERM, [node.process.pid])
+        if node.process.wait(60 * PATIENCE) != 0:
+            raise DaemonError(f"{node.log.name}: SIGTERM ended it with {node.process.returncode}\n{node.tail()}")
+        del self.nodes[node.machine]
 
     def tails(self):
         return "\n".join(f"---- {process.log.name} ----\n{process.tail()}" for process in [*self.nodes.values(), *self.etcd.values()])
