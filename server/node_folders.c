@@ -98,6 +98,9 @@ static int look_at_file(struct srv_folder *folder, const struct srv_settings *s,
         if (folder->state == ENG_FOLDER_DRIVE && memcmp(folder->file.drive, folder->identity.drive_id, CL_ID) != 0)
                 return srv_fail(error, -EINVAL, "%.300s: its files %s and FORMAT are of two drives", folder->path, ENG_FOLDER_NODE_FILE);
         folder->file.made |= folder->state == ENG_FOLDER_DRIVE;
+        if (!folder->file.made || folder->file.node == 0) /* what an earlier process wrote before it knew its number binds nothing */
+                folder->file.node = s->number;
+        snprintf(folder->file.name, sizeof(folder->file.name), "%.63s", s->node);
         return 0;
 }
 
@@ -108,7 +111,6 @@ static int look_at_empty(struct srv_folder *folder, const struct srv_settings *s
         int rv;
 
         folder->room = fstatvfs(folder->dir, &fs) == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
-
         if (memcmp(folder->file.drive, no_id, CL_ID) != 0)
                 return 0;
         if (!s->format) {

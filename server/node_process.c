@@ -246,8 +246,9 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
         uint64_t said = lp_clock();
 
         while (n->signo == 0) {
-                if (node_take_view(n) && n->view.has_format && n->view.has_pool)
-                        return 0;
+                if (node_take_view(n) && n->view.has_format && n->view.has_pool) /* it may be a reseed's, and this number another node's there */
+                        return srv_folders_belong(&n->folders, &n->view) ? 0 : srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: %s needs another number, and gets it by its next start",
+                                                                                       (unsigned)n->own.number, n->link.name);
                 if (n->view_error == -EREMCHG)
                         return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
                 if (!n->waits_told) {
