@@ -252,6 +252,12 @@ static struct eng_str bucket_name(const struct client *c)
         return (struct eng_str){world.buckets[c->bucket].name, strlen(world.buckets[c->bucket].name)};
 }
 
+static void told_of_bucket(const struct client *c, bool there)
+{
+        if (world.told_of_bucket != NULL)
+                world.told_of_bucket(bucket_name(c), there);
+}
+
 static void bucket_created(void *arg, int rv)
 {
         struct client *c = arg;
@@ -263,6 +269,8 @@ static void bucket_created(void *arg, int rv)
 
         rv = client_told_of_bucket(c, rv);
         world.making_bucket = false;
+        if (rv == 0)
+                told_of_bucket(c, true);
         there = rv == 0 ? eng_bucket_get(c->store, bucket_name(c), &found) : rv;
         if (rv == 0 && there != 0 && !eng_is_current(c->store)) { /* a home that has lost its leader meanwhile; nobody uses the bucket */
                 client_took(c->op);
@@ -359,6 +367,7 @@ static void bucket_deleted(void *arg, int rv)
 
         rv = client_told_of_bucket(c, rv);
         if (rv == 0) {
+                told_of_bucket(c, false);
                 client_took(c->op);
                 book_seals(c, client_took);
         } else if (rv == -ENOENT || rv == -EBUSY) {

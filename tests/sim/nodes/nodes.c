@@ -725,6 +725,8 @@ void nodes_make(void)
                 }
         }
         world.step = nodes_step;
+        if (nodes_plan.homes)
+                world.told_of_bucket = homes_told_of_bucket;
 }
 
 /* WATCH is always with a drive server, once for each of its drives. */

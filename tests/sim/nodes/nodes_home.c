@@ -4,6 +4,7 @@
 #include "tests/sim/nodes/nodes_process.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,31 @@ void homes_watch(void)
                 h->serves = true;
                 clients_home(h->store, h->loops);
         }
+}
+
+/* On this loop of it: a home that may answer from its copies says what a client has just been told. */
+static void home_believes(struct sim_home *h, struct lp_loop *loop, struct eng_str name, bool there)
+{
+        struct lp_loop *self = sim.self;
+        unsigned before = sim_enter(h->process.number);
+        const struct eng_bucket *found;
+        int rv;
+
+        sim.self = loop;
+        rv = eng_bucket_get(h->store, name, &found);
+        if ((rv == 0 || rv == -ENOENT) && (rv == 0) != there && eng_is_current(h->store))
+                sim_fail("node %u: its home store believes that there is %s bucket %.*s", h->node->process.party, rv == 0 ? "a" : "no", (int)name.len, name.data);
+        sim.self = self;
+        sim_enter(before);
+}
+
+void homes_told_of_bucket(struct eng_str name, bool there)
+{
+        unsigned i, j;
+
+        for (i = 0; i < nodes_plan.nodes; i++)
+                for (j = 0; sim_nodes[i].home.serves && j < world.loop_count; j++)
+                        home_believes(&sim_nodes[i].home, sim_nodes[i].home.loops[j], name, there);
 }
 
 /* It reaches all drives that are in, by the leader's epoch. */

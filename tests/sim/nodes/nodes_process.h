@@ -26,6 +26,8 @@ void home_kill(struct sim_home *home, bool told);
 /* Behind each event: those that serve now have clients. */
 void homes_watch(void);
 void homes_check_idle(void);
+/* For struct world: no home that believes its copies says otherwise. */
+void homes_told_of_bucket(struct eng_str name, bool there);
 /* The leader's side: before its store is started. */
 void leader_has_homes(struct sim_leader *l);
 extern const struct net_handler leader_handler;
