@@ -21,8 +21,13 @@ def cluster():
         when_it_can(c, "a bucket is made", lambda: client(c, c.nodes[1]).create_bucket(Bucket="team"))
         when_it_can(c, "an object is put", lambda: client(c, c.nodes[1]).put_object(Bucket="team", Key="k", Body=b"x"))
         for node in c.nodes.values():
-            wait_until(lambda n=node: n.get("/health/ready", n.admin)[0] == 200, 60, "the directory of users is whole", c.said)
+            wait_known(c, node)
         yield c
+
+
+def wait_known(cluster, node):
+    """It serves, and its directory of users is whole."""
+    wait_until(lambda: (node.get("/health/ready", node.admin) or [0])[0] == 200, 60, f"node {node.number} knows all users", cluster.said)
 
 
 def iam_of(node):
@@ -89,6 +94,49 @@ def test_a_bucket_policy_made_at_one_node_holds_at_the_others(cluster):
         assert [says(user_at(n, key)) for n in (two, one, three)] == [200] * 3
 
 
+def code_of(call):
+    try:
+        call()
+        return "ok"
+    except botocore.exceptions.ClientError as error:
+        return error.response["Error"]["Code"]
+
+
+def at_once(*calls):
+    """What each comes to."""
+    came = [None] * len(calls)
+
+    def run(i):
+        came[i] = code_of(calls[i])
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return came
+
+
+def test_changes_at_two_nodes_see_each_other(cluster):
+    """What may not be both is not both: a policy that is deleted here and attached there, a user who is deleted here and gets a key there."""
+    one, two, three = (iam_of(n) for n in cluster.nodes.values())
+    one.create_user(UserName="dora")
+    for i in range(25):
+        arn = three.create_policy(PolicyName=f"p{i}", PolicyDocument=ALLOWED)["Policy"]["Arn"]
+        attached, deleted = at_once(lambda a=arn: one.attach_user_policy(UserName="dora", PolicyArn=a), lambda a=arn: two.delete_policy(PolicyArn=a))
+        assert (attached, deleted) in (("ok", "DeleteConflict"), ("NoSuchEntity", "ok"))
+        if attached == "ok":
+            three.detach_user_policy(UserName="dora", PolicyArn=arn)
+            three.delete_policy(PolicyArn=arn)
+        three.create_user(UserName=f"eve{i}")
+        made, deleted = at_once(lambda n=f"eve{i}": two.create_access_key(UserName=n), lambda n=f"eve{i}": one.delete_user(UserName=n))
+        assert (made, deleted) in (("ok", "DeleteConflict"), ("NoSuchEntity", "ok"))
+    # and what may be both is both, though each has to be decided again
+    names = [f"many{i}" for i in range(12)]
+    assert at_once(*(lambda n=n, c=(one, two, three)[i % 3]: c.create_user(UserName=n) for i, n in enumerate(names))) == ["ok"] * len(names)
+    for iam in (one, two, three):
+        assert set(names) <= {u["UserName"] for u in iam.list_users()["Users"]}
+
+
 def test_what_was_revoked_stays_so_when_the_leader_is_killed(cluster):
     """From the answer on, no node lets the user in, whoever leads; and what was granted holds once a node answers at all."""
     one, two, _ = ring(cluster, 0)
@@ -124,5 +172,5 @@ def test_what_was_revoked_stays_so_when_the_leader_is_killed(cluster):
         when_it_can(cluster, "a policy is set", lambda: iam_of(rest[1]).put_user_policy(UserName="bob", PolicyName="p", PolicyDocument=ALLOWED))
         assert [says(user_at(n, keys["bob"])) for n in rest] == [200] * 2
         leader.spawn()
-        wait_until(leader.serves, 60, "the node serves again", cluster.said)
+        wait_known(cluster, leader)
         wait_until(lambda n=leader: says(user_at(n, keys["bob"])) == 200, 60, "it knows the user", cluster.said)
