@@ -546,6 +546,20 @@ void eng_entries_watch(struct eng_store *store, void (*changed)(void *arg, unsig
 bool eng_entries_walk(struct eng_store *store, uint32_t *position, unsigned most,
                       void (*each)(void *arg, uint64_t id, unsigned kind, struct eng_text *text), void *arg);
 
+/* Of rows: the same where they are the same. */
+struct eng_rows_digest {
+        uint64_t rows, sum[2];
+};
+/* All entries as the loop of the coordinator, which calls, was last told of them. */
+void eng_entries_seen(struct eng_store *store, struct eng_rows_digest *out);
+/*
+ * As eng_text_set(), or, where bytes.data is NULL, eng_text_delete(): of an entry, by somebody who has decided by what
+ * other entries say. -ERESTART: those are not as in `seen` any more, since another process has changed some, and nothing
+ * was done. That is to be decided again, a few milliseconds later.
+ */
+void eng_entry_set(struct eng_store *store, uint64_t id, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen, struct eng_str bytes,
+                   eng_done done, void *arg);
+
 /* ---- the lock clock -------------------------------------------------------------------------- */
 
 /*

@@ -45,17 +45,13 @@ struct eng_homes {
 /* Before the store is started, or on that loop; NULL: no more. It stays until then. */
 void eng_homes_set(struct eng_store *store, const struct eng_homes *homes);
 
-/* Of all rows of the configuration: the same where they are the same. */
-struct eng_home_digest {
-        uint64_t rows, sum[2];
-};
-/* Of what this store has: what a home says when it joins. */
-void eng_home_digest(struct eng_store *store, struct eng_home_digest *out);
+/* Of all rows of the configuration that this store has: what a home says when it joins. */
+void eng_home_digest(struct eng_store *store, struct eng_rows_digest *out);
 
 /* Where a home's reading of the configuration stands. Zeroes: at the beginning. */
 struct eng_home_reading {
         bool says;                      /* the home has said what its rows come to, and has changed none since: */
-        struct eng_home_digest digest;
+        struct eng_rows_digest digest;
         bool same;                      /* from eng_home_rows_write(): it has them all by that, and is to be told so */
         uint64_t version;               /* that it has, once `all` is over */
         bool all;                       /* all rows are being read */

@@ -41,7 +41,7 @@ struct home_join {
         uint32_t pool, loops;
         struct eng_term term; /* whose version is told; none: none */
         uint64_t version;     /* of the configuration that it has */
-        struct eng_home_digest digest; /* of its rows; none changes until it has joined */
+        struct eng_rows_digest digest; /* of its rows; none changes until it has joined */
 };
 _Static_assert(sizeof(struct home_join) == 72, "join");
 

@@ -18,8 +18,8 @@
 
 /* owner: coordinator */
 struct eng_digests {
-        struct eng_home_digest entries;
-        struct eng_home_digest buckets; /* and their texts */
+        struct eng_rows_digest entries, told; /* told: as this loop was last told of them */
+        struct eng_rows_digest buckets; /* and their texts */
         bool current;                   /* buckets is of what there is */
 };
 
@@ -46,14 +46,14 @@ static uint64_t row_number(uint64_t seed, const struct eng_row_key *key, const s
         return digest_mix(h, (uint64_t)facts->len << 32 | facts->crc);
 }
 
-static void digest_add(struct eng_home_digest *digest, const struct eng_row_key *key, const struct row_facts *facts)
+static void digest_add(struct eng_rows_digest *digest, const struct eng_row_key *key, const struct row_facts *facts)
 {
         digest->rows++;
         digest->sum[0] += row_number(1, key, facts);
         digest->sum[1] += row_number(2, key, facts);
 }
 
-static void digest_take(struct eng_home_digest *digest, const struct eng_row_key *key, const struct row_facts *facts)
+static void digest_take(struct eng_rows_digest *digest, const struct eng_row_key *key, const struct row_facts *facts)
 {
         assert(digest->rows > 0);
         digest->rows--;
@@ -79,7 +79,7 @@ static struct row_facts bucket_facts(const struct eng_bucket *bucket)
         return (struct row_facts){.generation = bucket->rules.generation, .len = bucket->attrs_len, .crc = crc};
 }
 
-static void sum_bucket(struct eng_home_digest *digest, const struct eng_config_bucket *b)
+static void sum_bucket(struct eng_rows_digest *digest, const struct eng_config_bucket *b)
 {
         struct eng_row_key key = {.what = ENG_ROW_BUCKET, .id = b->bucket.id};
         struct row_facts facts = bucket_facts(&b->bucket);
@@ -109,7 +109,7 @@ void eng_digest_changed(struct eng_store *store)
         store->coord->digests->current = false;
 }
 
-void eng_home_digest(struct eng_store *store, struct eng_home_digest *out)
+void eng_home_digest(struct eng_store *store, struct eng_rows_digest *out)
 {
         struct eng_digests *digests = store->coord->digests;
         const struct eng_loop *el = store->coord_loop;
@@ -117,7 +117,7 @@ void eng_home_digest(struct eng_store *store, struct eng_home_digest *out)
 
         assert(eng_on_coordinator(store));
         if (!digests->current) {
-                digests->buckets = (struct eng_home_digest){0};
+                digests->buckets = (struct eng_rows_digest){0};
                 for (i = 0; i < el->bucket_count; i++)
                         sum_bucket(&digests->buckets, el->buckets[i]);
                 digests->current = true;
@@ -127,7 +127,24 @@ void eng_home_digest(struct eng_store *store, struct eng_home_digest *out)
                 out->sum[i] = digests->entries.sum[i] + digests->buckets.sum[i];
 }
 
-bool eng_digest_same(const struct eng_home_digest *a, const struct eng_home_digest *b)
+void eng_digest_told(struct eng_store *store)
+{
+        assert(eng_on_coordinator(store));
+        store->coord->digests->told = store->coord->digests->entries;
+}
+
+void eng_entries_seen(struct eng_store *store, struct eng_rows_digest *out)
+{
+        assert(eng_on_coordinator(store));
+        *out = store->coord->digests->told;
+}
+
+bool eng_digest_is_seen(const struct eng_store *store, const struct eng_rows_digest *seen)
+{
+        return eng_digest_same(&store->coord->digests->entries, seen);
+}
+
+bool eng_digest_same(const struct eng_rows_digest *a, const struct eng_rows_digest *b)
 {
         return a->rows == b->rows && a->sum[0] == b->sum[0] && a->sum[1] == b->sum[1];
 }

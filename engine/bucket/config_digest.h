@@ -14,8 +14,12 @@ bool eng_digests_make(struct eng_store *store);
 void eng_digests_free(struct eng_store *store);
 /* This entry is in the table from now on, or no more. */
 void eng_digest_entry(struct eng_store *store, const struct eng_text *text, bool there);
+/* The coordinator's loop was told of all entries as they are. */
+void eng_digest_told(struct eng_store *store);
+/* Entries are as somebody has seen them. */
+bool eng_digest_is_seen(const struct eng_store *store, const struct eng_rows_digest *seen);
 /* This loop's buckets, or texts of them, are others by now. Not later than the change is in the feed. */
 void eng_digest_changed(struct eng_store *store);
-bool eng_digest_same(const struct eng_home_digest *a, const struct eng_home_digest *b);
+bool eng_digest_same(const struct eng_rows_digest *a, const struct eng_rows_digest *b);
 
 #endif

@@ -119,6 +119,7 @@ void eng_entry_load(struct eng_store *store, uint64_t id, struct eng_text *text)
         if (old == text || (old == NULL && eng_entries_full(store)))
                 return;
         old = eng_entry_put(store, id, text->kind, eng_text_ref(text));
+        eng_digest_told(store);
         if (old == NULL)
                 return;
         atomic_store_explicit(&old->next, store->entries->retired, memory_order_relaxed);

@@ -63,11 +63,14 @@ void eng_home_bucket_delete(struct eng_store *store, struct eng_str name, uint64
         send_change(store, &call, name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX, done, arg);
 }
 
-void eng_home_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
-                       void *arg)
+void eng_home_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen,
+                       struct eng_str bytes, eng_done done, void *arg)
 {
         struct eng_call call = {.kind = bytes.data == NULL ? ENG_CALL_TEXT_DELETE : ENG_CALL_TEXT_SET, .bucket = bucket,
-                                .text = {.kind = (uint8_t)kind, .expected = expected, .bytes = bytes}};
+                                .text = {.kind = (uint8_t)kind, .expected = expected, .decided = seen != NULL, .bytes = bytes}};
+
+        if (seen != NULL)
+                call.text.seen = *seen;
 
         send_change(store, &call, kind < ENG_TEXTS_KINDS && (bytes.data == NULL || (bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX)), done, arg);
 }

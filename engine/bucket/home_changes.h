@@ -11,9 +11,9 @@ void eng_home_bucket_create(struct eng_store *store, struct eng_str name, const 
                             size_t attrs_len, eng_done done, void *arg);
 void eng_home_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg);
 void eng_home_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg);
-/* bytes.data NULL: it is deleted. */
-void eng_home_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
-                       void *arg);
+/* bytes.data NULL: it is deleted. seen NULL: see eng_entry_set(). */
+void eng_home_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen,
+                       struct eng_str bytes, eng_done done, void *arg);
 void eng_home_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, void *arg);
 
 #endif

@@ -96,6 +96,8 @@ static bool take_home_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
                 else
                         take_home_text(el, taken);
         }
+        if (el == el->store->coord_loop)
+                eng_digest_told(el->store);
         return true;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/config_digest.h"
 #include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
@@ -19,6 +20,8 @@ struct text_change {
         uint64_t bucket;               /* or the id of an entry */
         unsigned kind;
         uint64_t expected;             /* generation, or ENG_TEXT_ANY */
+        bool decided;                  /* by what entries said: */
+        struct eng_rows_digest seen;
         struct eng_text *text;         /* NULL: it is deleted */
         bool rewrite;                  /* as it is, to members that have it otherwise */
         uint32_t old_len;
@@ -103,6 +106,8 @@ static bool text_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
         if (eng_is_entry(tc->kind)) {
                 eng_entry_tell(el, tc->bucket, tc->kind);
+                if (el == el->store->coord_loop)
+                        eng_digest_told(el->store);
                 return true;
         }
         b = eng_bucket_by_id(el, tc->bucket);
@@ -154,6 +159,8 @@ static int text_refusal(const struct text_change *tc, const struct eng_text *old
 {
         uint64_t all = eng_config_of(tc->change.store)->text_bytes;
 
+        if (tc->decided && !eng_digest_is_seen(tc->change.store, &tc->seen))
+                return -ERESTART;
         if (tc->expected != ENG_TEXT_ANY && tc->expected != (old == NULL ? 0 : old->generation))
                 return -ESTALE;
         if (tc->text == NULL)
@@ -223,37 +230,43 @@ static void text_send(struct eng_store *store, struct text_change *tc, int rv, e
         eng_early(store, (struct eng_early){.plain = done, .arg = arg, .rv = rv == 0 ? -ENOMEM : rv});
 }
 
-void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
-                  void *arg)
+/* bytes.data NULL: it is deleted. seen NULL: nobody has decided by other entries. */
+static void text_ask(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen,
+                     struct eng_str bytes, eng_done done, void *arg)
 {
-        bool fit = kind < ENG_TEXTS_KINDS && bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX;
+        bool deletes = bytes.data == NULL, fit = kind < ENG_TEXTS_KINDS && (deletes || (bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX));
         struct text_change *tc;
 
         if (eng_is_home(store)) {
-                eng_home_text_set(store, bucket, kind, expected, bytes.data != NULL ? bytes : (struct eng_str){"", 0}, done, arg);
+                eng_home_text_set(store, bucket, kind, expected, seen, bytes, done, arg);
                 return;
         }
         tc = fit ? text_change_new(store, bucket, kind) : NULL;
         if (tc != NULL) {
                 tc->expected = expected;
-                tc->text = eng_text_new(kind, bytes.data, bytes.len);
+                tc->decided = seen != NULL;
+                tc->seen = seen != NULL ? *seen : (struct eng_rows_digest){0};
+                tc->text = deletes ? NULL : eng_text_new(kind, bytes.data, bytes.len);
         }
-        text_send(store, tc, !fit ? -EINVAL : tc == NULL || tc->text == NULL ? -ENOMEM : 0, done, arg);
+        text_send(store, tc, !fit ? -EINVAL : tc == NULL || (!deletes && tc->text == NULL) ? -ENOMEM : 0, done, arg);
+}
+
+void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
+                  void *arg)
+{
+        text_ask(store, bucket, kind, expected, NULL, bytes.data != NULL ? bytes : (struct eng_str){"", 0}, done, arg);
 }
 
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
-        bool fit = kind < ENG_TEXTS_KINDS;
-        struct text_change *tc;
+        text_ask(store, bucket, kind, expected, NULL, (struct eng_str){NULL, 0}, done, arg);
+}
 
-        if (eng_is_home(store)) {
-                eng_home_text_set(store, bucket, kind, expected, (struct eng_str){NULL, 0}, done, arg);
-                return;
-        }
-        tc = fit ? text_change_new(store, bucket, kind) : NULL;
-        if (tc != NULL)
-                tc->expected = expected;
-        text_send(store, tc, !fit ? -EINVAL : tc == NULL ? -ENOMEM : 0, done, arg);
+void eng_entry_set(struct eng_store *store, uint64_t id, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen, struct eng_str bytes,
+                   eng_done done, void *arg)
+{
+        assert(eng_is_entry(kind) && seen != NULL);
+        text_ask(store, id, kind, expected, seen, bytes, done, arg);
 }
 
 /* ---- rows that members have differently ------------------------------------------------------ */

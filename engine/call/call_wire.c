@@ -232,6 +232,13 @@ static void call_text_fields(struct eng_wire *w, struct eng_call *call, struct e
         eng_wire_u64(w, &call->bucket);
         eng_wire_u8(w, &call->text.kind);
         eng_wire_u64(w, &call->text.expected);
+        eng_wire_bool(w, &call->text.decided);
+        if (call->text.decided) {
+                eng_wire_u64(w, &call->text.seen.rows);
+                eng_wire_u64(w, &call->text.seen.sum[0]);
+                eng_wire_u64(w, &call->text.seen.sum[1]);
+                eng_wire_check(w, call->text.kind >= ENG_ENTRY_KINDS);
+        }
         if (call->kind == ENG_CALL_TEXT_SET)
                 wire_piece(w, &call->text.bytes, ENG_TEXT_MAX, bulk);
 }

@@ -130,6 +130,8 @@ struct eng_call {
                 struct {
                         uint8_t kind;
                         uint64_t expected;
+                        bool decided;              /* by entries as in seen: eng_entry_set() */
+                        struct eng_rows_digest seen;
                         struct eng_str bytes;      /* of TEXT_SET */
                 } text;
                 int64_t wall_ms;                   /* LOCK_CONFIRM */

@@ -55,9 +55,9 @@ void eng_homes_set(struct eng_store *store, const struct eng_homes *homes)
 }
 
 /* What changed in a loop's copy and is not in the feed yet is given again when it is. */
-static bool has_all_rows(struct eng_store *store, const struct eng_home_digest *said)
+static bool has_all_rows(struct eng_store *store, const struct eng_rows_digest *said)
 {
-        struct eng_home_digest own;
+        struct eng_rows_digest own;
 
         eng_home_digest(store, &own);
         return eng_digest_same(&own, said);

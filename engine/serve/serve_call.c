@@ -324,6 +324,20 @@ static void serve_complete(struct eng_serving *s)
         eng_complete(s->store, &params, served_object, s);
 }
 
+static void serve_text(struct eng_serving *s)
+{
+        const struct eng_call *call = &s->call;
+        bool sets = call->kind == ENG_CALL_TEXT_SET;
+        struct eng_str bytes = sets ? call->text.bytes : (struct eng_str){NULL, 0};
+
+        if (call->text.decided)
+                eng_entry_set(s->store, call->bucket, call->text.kind, call->text.expected, &call->text.seen, bytes, served_plain, s);
+        else if (sets)
+                eng_text_set(s->store, call->bucket, call->text.kind, call->text.expected, bytes, served_plain, s);
+        else
+                eng_text_delete(s->store, call->bucket, call->text.kind, call->text.expected, served_plain, s);
+}
+
 static void serving_begin(struct lp_msg *msg)
 {
         struct eng_serving *s = container_of(msg, struct eng_serving, msg);
@@ -375,10 +389,8 @@ static void serving_begin(struct lp_msg *msg)
                 eng_bucket_delete(s->store, call->key, call->bucket, served_plain, s);
                 break;
         case ENG_CALL_TEXT_SET:
-                eng_text_set(s->store, call->bucket, call->text.kind, call->text.expected, call->text.bytes, served_plain, s);
-                break;
         case ENG_CALL_TEXT_DELETE:
-                eng_text_delete(s->store, call->bucket, call->text.kind, call->text.expected, served_plain, s);
+                serve_text(s);
                 break;
         case ENG_CALL_HINT:
                 if (eng_hint_is_due(&s->store->hints, call->group, lp_now(s->at->loop)))

@@ -350,6 +350,7 @@ void gw_people_free(struct gw_gateway *gw)
         gw->people = NULL;
         eng_entries_watch(gw->store, NULL, NULL);
         lp_timer_stop(gw->loops[0].lp, &people->timer);
+        lp_timer_stop(gw->loops[0].lp, &people->again);
         gw_index_free(&people->index);
         gw_renames_forget(&people->renames);
         people->gw = NULL;

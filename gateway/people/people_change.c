@@ -17,6 +17,8 @@
 #include "gateway/people/quotas.h"
 
 #define CHANGES_MAX 256u /* waiting; beyond: -EAGAIN */
+#define AGAINS_MAX  500u                    /* that a change is decided again, ... */
+#define AGAIN_NS    (10ull * 1000 * 1000) /* ... so much later */
 
 enum change_kind {
         CHANGE_CREATE,
@@ -40,6 +42,8 @@ struct gw_change {
         char *text;
         size_t len;
         struct gw_rename_place place; /* of a rename */
+        bool goes_on;                 /* likewise: a record was made */
+        unsigned agains;
         gw_people_done done;
         void *arg;
         int rv;
@@ -398,6 +402,7 @@ static int change_refusal(struct gw_people *people, struct gw_change *change)
 /* ---- the queue ------------------------------------------------------------------------------- */
 
 static void people_change_begin(struct gw_people *people);
+static void people_change_again(struct lp_timer *timer);
 
 static void people_change_free(struct gw_change *change)
 {
@@ -424,12 +429,20 @@ static void people_change_reply(struct gw_change *change, int rv)
 
 static void people_change_ended(void *arg, int rv);
 
+/* Decided by what the first loop knows now. text NULL: the entry goes. */
+static void entry_goes(struct gw_change *change, uint64_t number, unsigned kind, uint64_t generation, const struct eng_rows_digest *seen, struct eng_str text)
+{
+        eng_entry_set(change->people->gw->store, number, kind, generation, seen, text, people_change_ended, change);
+}
+
 /* The next record of a rename. True: it is on its way. */
 static bool people_rename_goes_on(struct gw_change *change, int *rv)
 {
         struct gw_people *people = change->people;
         struct gw_rename_record record;
+        struct eng_rows_digest seen;
 
+        eng_entries_seen(people->gw->store, &seen);
         *rv = people->ready ? 0 : -EAGAIN; /* the index is being made again: it knows too few keys and members */
         if (*rv != 0)
                 return false;
@@ -440,11 +453,9 @@ static bool people_rename_goes_on(struct gw_change *change, int *rv)
         free(change->text);
         change->text = record.text;
         if (record.drop)
-                eng_text_delete(people->gw->store, record.number, record.kind, ENG_TEXT_ANY, people_change_ended,
-                                change);
+                entry_goes(change, record.number, record.kind, ENG_TEXT_ANY, &seen, (struct eng_str){NULL, 0});
         else
-                eng_text_set(people->gw->store, record.number, record.kind, record.generation,
-                             (struct eng_str){record.text, record.len}, people_change_ended, change);
+                entry_goes(change, record.number, record.kind, record.generation, &seen, (struct eng_str){record.text, record.len});
         return true;
 }
 
@@ -459,12 +470,34 @@ static void people_change_ended(void *arg, int rv)
                 return;
         }
         assert(STAILQ_FIRST(&people->changes) == change);
+        if (rv == -ERESTART && change->agains++ < AGAINS_MAX) {
+                people->resting = true;
+                people->again.expired = people_change_again;
+                lp_timer_start(people->gw->loops[0].lp, &people->again, AGAIN_NS);
+                return;
+        }
+        change->goes_on |= rv == 0;
         if (rv == 0 && change->kind >= CHANGE_RENAME && people_rename_goes_on(change, &rv))
                 return;
         STAILQ_REMOVE_HEAD(&people->changes, link);
         people->change_count--;
-        people_change_reply(change, rv);
+        people_change_reply(change, rv == -ERESTART ? -EAGAIN : rv);
         people_change_begin(people);
+}
+
+/* The head, which another process was quicker than: what there is by now may have been told. */
+static void people_change_again(struct lp_timer *timer)
+{
+        struct gw_people *people = container_of(timer, struct gw_people, again);
+        struct gw_change *change = STAILQ_FIRST(&people->changes);
+        int rv;
+
+        assert(people->resting && change != NULL);
+        people->resting = false;
+        if (!change->goes_on && change->kind != CHANGE_CONTINUE)
+                people_change_begin(people);
+        else if (!people_rename_goes_on(change, &rv))
+                people_change_ended(change, rv);
 }
 
 /* The generation that its record takes the place of: a rename begins with an entry that is not there yet. */
@@ -518,11 +551,13 @@ void gw_people_renames_go(struct gw_people *people)
 static void people_change_begin(struct gw_people *people)
 {
         struct gw_change *change;
+        struct eng_rows_digest seen;
         uint64_t number;
         int rv;
 
         if (people_rename_continue(people))
                 return;
+        eng_entries_seen(people->gw->store, &seen);
         while ((change = STAILQ_FIRST(&people->changes)) != NULL) {
                 rv = people->ready ? change_refusal(people, change) : -EAGAIN;
                 if (rv == 0)
@@ -535,10 +570,9 @@ static void people_change_begin(struct gw_people *people)
                 return;
         number = gw_entity_number(change->entity != NULL ? &change->entity->who : &change->who);
         if (change->kind == CHANGE_DELETE)
-                eng_text_delete(people->gw->store, number, change->who.kind, ENG_TEXT_ANY, people_change_ended, change);
+                entry_goes(change, number, change->who.kind, ENG_TEXT_ANY, &seen, (struct eng_str){NULL, 0});
         else
-                eng_text_set(people->gw->store, number, change->who.kind, change_takes(change),
-                             (struct eng_str){change->text, change->len}, people_change_ended, change);
+                entry_goes(change, number, change->who.kind, change_takes(change), &seen, (struct eng_str){change->text, change->len});
 }
 
 static void people_change_arrive(struct lp_msg *msg)
@@ -567,10 +601,10 @@ bool gw_people_drop_changes(struct gw_people *people)
 
         while ((change = STAILQ_FIRST(&people->changes)) != NULL) {
                 STAILQ_REMOVE_HEAD(&people->changes, link);
-                if (change != head)
+                if (change != head || people->resting)
                         people_change_free(change);
         }
-        return head == NULL;
+        return head == NULL || people->resting;
 }
 
 /* ---- asked for ------------------------------------------------------------------------------- */

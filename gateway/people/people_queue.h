@@ -22,6 +22,8 @@ struct gw_people {
         struct gw_change_list changes; /* the head is being done */
         struct gw_rename_list renames; /* that are not over */
         unsigned change_count;
+        struct lp_timer again;         /* the head is decided again: another process has changed entries meanwhile */
+        bool resting;                  /* until then: the head is not with the engine */
 };
 
 /* People, once the index is ready; NULL: not yet. First loop. */

@@ -11,7 +11,7 @@ from tests.integration.test_access_log_delivery import FIELDS, RECORD
 from tests.integration.test_cluster import client, others, when_it_can
 from tests.support.cluster import Cluster, wait_until
 
-DAY = 10
+DAY = 6
 LOG_INTERVAL = 16
 
 
@@ -61,15 +61,13 @@ def test_an_inventory_report_is_written_once(cluster):
 
     def sums():
         return [k for k in keys(cluster, "reports") if k.endswith("manifest.checksum")]
-    wait_until(lambda: len(sums()) >= 2, 60, "reports are written", cluster.said)
+    wait_until(sums, 90, "a report is written", cluster.said)
     leader = cluster.wait_leader()
     leader.kill()
     before = len(sums())
-    wait_until(lambda: len(sums()) >= before + 2, 90, "another leader writes reports", cluster.said)
+    wait_until(lambda: len(sums()) > before, 90, "another leader writes reports", cluster.said)  # names have minutes, so there is one a minute
     leader.spawn()
     wait_until(leader.serves, 60, "the node serves again", cluster.said)
-    count = len(sums())
-    wait_until(lambda: len(sums()) > count, 60, "reports go on", cluster.said)
     # no checksum, which comes last, was written twice: each period has one report, and one version of it
     versions = ask(cluster, "versions are listed", lambda s3: s3.list_object_versions(Bucket="reports")["Versions"])
     written = collections.Counter(v["Key"] for v in versions if v["Key"].endswith("manifest.checksum"))

@@ -215,6 +215,9 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 call->bucket = draw();
                 call->text.kind = (uint8_t)draw();
                 call->text.expected = draw();
+                call->text.decided = call->text.kind >= ENG_ENTRY_KINDS && coin();
+                if (call->text.decided)
+                        call->text.seen = (struct eng_rows_digest){draw(), {draw(), draw()}};
                 break;
         case ENG_CALL_LOCK_CONFIRM:
                 call->wall_ms = (int64_t)draw();

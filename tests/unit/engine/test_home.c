@@ -251,23 +251,23 @@ static void read_digest(void *arg)
         eng_home_digest(sf->store, ((void **)arg)[1]);
 }
 
-static struct eng_home_digest digest_of(struct sf *sf)
+static struct eng_rows_digest digest_of(struct sf *sf)
 {
-        struct eng_home_digest digest;
+        struct eng_rows_digest digest;
 
         hf_run(sf->store->coord_loop->loop, read_digest, (void *[]){sf, &digest});
         return digest;
 }
 
-static bool same_digest(const struct eng_home_digest *a, const struct eng_home_digest *b)
+static bool same_digest(const struct eng_rows_digest *a, const struct eng_rows_digest *b)
 {
         return a->rows == b->rows && a->sum[0] == b->sum[0] && a->sum[1] == b->sum[1];
 }
 
 /* The leader's is another than before, by so many rows, and the home's is the same once it has followed. */
-static void digest_moves(struct eng_home_digest *before, int rows)
+static void digest_moves(struct eng_rows_digest *before, int rows)
 {
-        struct eng_home_digest now = digest_of(&leader), there = digest_of(&hf.home);
+        struct eng_rows_digest now = digest_of(&leader), there = digest_of(&hf.home);
 
         assert_true(same_digest(before, &there)); /* it has not heard of it */
         assert_int_equal((int64_t)(now.rows - before->rows), rows);
@@ -282,7 +282,7 @@ static void digest_moves(struct eng_home_digest *before, int rows)
 static void test_digest(void **state)
 {
         struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_ENABLED};
-        struct eng_home_digest before, first;
+        struct eng_rows_digest before, first;
         uint64_t one, two;
 
         hf_follow(&hf);
@@ -349,6 +349,96 @@ static void test_rows_by_digest(void **state)
         assert_ptr_not_equal(before, after);
         eng_text_unref(after);
         eng_text_unref(before);
+}
+
+/* ---- what is decided by other entries ---- */
+
+struct deciding {
+        struct sf *sf;
+        uint64_t id;
+        struct eng_rows_digest seen;
+        const char *text;              /* NULL: it is deleted */
+        sem_t done;
+        int rv;
+};
+
+static void read_seen(void *arg)
+{
+        struct deciding *d = arg;
+
+        eng_entries_seen(d->sf->store, &d->seen);
+}
+
+static void decided(void *arg, int rv)
+{
+        struct deciding *d = arg;
+
+        d->rv = rv;
+        sem_post(&d->done);
+}
+
+static void decide(void *arg)
+{
+        struct deciding *d = arg;
+
+        eng_entry_set(d->sf->store, d->id, 200, ENG_TEXT_ANY, &d->seen, (struct eng_str){d->text, d->text == NULL ? 0 : strlen(d->text)}, decided, d);
+}
+
+/* By what was seen last. */
+static int entry_set(struct deciding *d, uint64_t id, const char *text)
+{
+        d->id = id;
+        d->text = text;
+        sem_init(&d->done, 0, 0);
+        hf_run(d->sf->store->coord_loop->loop, decide, d);
+        while (sem_wait(&d->done) != 0)
+                ;
+        sem_destroy(&d->done);
+        return d->rv;
+}
+
+static void see(struct deciding *d)
+{
+        hf_run(d->sf->store->coord_loop->loop, read_seen, d);
+}
+
+/* Two decide by the same entries: one of them has to decide again, which it can when it has heard of the other's change. */
+static void test_decided_by_others(void **state)
+{
+        struct deciding here = {.sf = &leader}, there = {.sf = &hf.home};
+        struct eng_text *text;
+
+        see(&here);
+        see(&there);
+        assert_int_equal(entry_set(&here, 1, "one"), 0);
+        assert_int_equal(entry_set(&there, 2, "two"), -ERESTART);
+        see(&there);
+        assert_int_equal(entry_set(&there, 2, "two"), -ERESTART); /* it has not heard of it */
+        assert_int_equal(sf_text(&leader, 0, 2, 200, &text), -ENOENT);
+        hf_follow(&hf);
+        see(&there);
+        assert_int_equal(entry_set(&there, 2, "two"), 0);
+        assert_int_equal(entry_set(&here, 1, NULL), -ERESTART);
+        see(&here);
+        assert_int_equal(entry_set(&here, 1, NULL), 0);
+        assert_int_equal(entry_set(&there, 2, NULL), -ERESTART);
+        hf_follow(&hf);
+        see(&there);
+        assert_int_equal(entry_set(&there, 2, NULL), 0);
+        see(&here);
+        assert_int_equal(entry_set(&here, 2, NULL), -ENOENT);
+        assert_int_equal(sf_text_set(&leader, 0, 3, 201, 0, "x", 1), 0); /* who has not decided by others is not asked */
+        assert_int_equal(sf_text_set(&hf.home, 0, 4, 201, 0, "x", 1), 0);
+        hf_close(&hf);
+        sf_close(&leader);
+        assert_int_equal(sf_open(&leader, false), 0);
+        assert_true(sf_wait_ready(&leader, 20));
+        hf_open(&hf, &leader, 2);
+        see(&here); /* what was read at the start is seen, too */
+        see(&there);
+        assert_int_equal(here.seen.rows, 2);
+        assert_true(same_digest(&here.seen, &there.seen));
+        assert_int_equal(entry_set(&there, 5, "five"), 0);
 }
 
 /* What lacks shards is given them, without anybody's asking. */
@@ -696,6 +786,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),
                 cmocka_unit_test_setup_teardown(test_digest, begin, end),
                 cmocka_unit_test_setup_teardown(test_rows_by_digest, begin, end),
+                cmocka_unit_test_setup_teardown(test_decided_by_others, begin, end),
                 cmocka_unit_test_setup_teardown(test_rows_before_the_leader_has_them, begin, end),
                 cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),
