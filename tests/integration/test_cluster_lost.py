@@ -12,7 +12,7 @@ KEYS = [f"key{i}" for i in range(60)]
 
 
 def client(cluster, node):
-    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key)
+    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key, read_timeout=20)
 
 
 @pytest.fixture
@@ -60,6 +60,14 @@ def get_all(cluster, node, body):
 
 def begin(cluster):
     wait_until(lambda: status(cluster, cluster.nodes[1], lambda s3: s3.create_bucket(Bucket="bucket")) in (200, 409), 60, "a bucket is made", cluster.said)
+    for _ in range(12):
+        leader = cluster.wait_leader()
+        if leader is cluster.nodes[1]:
+            break
+        leader.terminate()  # another leads then
+        leader.spawn()
+        wait_until(leader.serves, 60, "it serves again", cluster.said)
+    assert cluster.wait_leader() is cluster.nodes[1]
     put_all(cluster, cluster.nodes[1], b"one ")
 
 
