@@ -77,10 +77,9 @@ void eng_lost_force(struct eng_store *store, eng_mask slots)
                 } else {
                         c->given_up |= eng_bit(i);
                         c->down &= ~eng_bit(i);
-                        c->view.left[i] = 0;
                         eng_member_state(store, i, store->members[i].path[0] != 0 ? ENG_DRIVE_FAILED : ENG_DRIVE_MISSING, "was given up");
                 }
         }
         c->lost_forced = true;
-        eng_epoch_change(store); /* it says so; eng_lost_settle() */
+        eng_epoch_change(store); /* it says so, and that they left never; eng_lost_settle() */
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
-engine/drive/, or simnodes for those whose names begin with "nodes-" ("nodes-home-": with a home store on each node).
+engine/drive/, or simnodes for those whose names begin with "nodes-" ("nodes-home-": with a home store on each node; "nodes-lost-": histories that
+lose groups).
 
     tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
@@ -27,8 +28,8 @@ MUTATIONS = {
     "answers-before-commit": (
         "a change is answered when its COMMITs are sent, not when they are back",
         "engine/txn/txn.c",
-        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                txn_leave(txn, el->view.lost != 0 ? -EHOSTDOWN : -EIO);\n        }",
-        "        txn_leave(txn, n == 0 ? -EIO : 0);",
+        "        if (n == 0) {\n                atomic_store(store->options",
+        "        if (n > 0) {\n                txn_leave(txn, 0);\n        } else {\n                atomic_store(store->options",
     ),
     "no-key-lock": (
         "changes of one key run at the same time",
@@ -511,6 +512,30 @@ MUTATIONS = {
         "        if (store->coord->phase != ENG_PHASE_OPEN) /* what is read",
         "        if (store->coord->phase == ENG_PHASE_NEW) /* what is read",
     ),
+    "nodes-lost-first": (
+        "whoever comes first is the truth of a lost group, also if it left earlier",
+        "engine/placement/truth.c",
+        "                if (number > highest)\n                        last = 0;\n                if (number >= highest) {",
+        "                if (number >= 1 || number > highest) {",
+    ),
+    "nodes-lost-joins": (
+        "a slot joins that lacks what a lost group has acknowledged, and counts when it was compared with nobody",
+        "engine/placement/truth.c",
+        "                    (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0)\n                        return false;",
+        "                    (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0 && count == 0)\n                        return false;",
+    ),
+    "nodes-lost-pending": (
+        "what is pending on the truth of a lost group is dropped",
+        "engine/epoch/catch_up.c",
+        "        return e->pending && eng_lost_counts(",
+        "        return false && e->pending && eng_lost_counts(",
+    ),
+    "nodes-lost-load": (
+        "a leader that is new does not know who left last",
+        "engine/epoch/lost_groups.c",
+        "        memcpy(c->view.left, chosen->epoch + at, FMT_EPOCH_LEFT(epoch->drives));\n",
+        "",
+    ),
 }
 
 
@@ -553,7 +578,8 @@ def try_one(tree, name, args):
     path.write_text(text.replace(old, new))
     program, seeds = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
     build(tree, program)
-    found = first_failure(tree, program, ["--homes"] if name.startswith("nodes-home-") else [], seeds)
+    options = ["--homes"] if name.startswith("nodes-home-") else ["--loses"] if name.startswith("nodes-lost-") else []
+    found = first_failure(tree, program, options, seeds)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None

@@ -708,7 +708,7 @@ void nodes_make(void)
         serving = NULL;
         sim_net_begin();
         sim_etcd_begin();
-        sim_disks_make(nodes_plan.nodes * nodes_plan.drives_each);
+        sim_disks_make(nodes_plan.nodes * nodes_plan.drives_each + nodes_plan.first_more);
         for (i = 0; i < nodes_plan.nodes; i++) {
                 struct sim_node *node = &sim_nodes[i];
 
@@ -718,7 +718,7 @@ void nodes_make(void)
                 home_make(node);
                 sim_clock_set(node->process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
                 sim_clock_set(node->leader.process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
-                node->disk_count = nodes_plan.drives_each;
+                node->disk_count = nodes_plan.drives_each + (i == 0 ? nodes_plan.first_more : 0);
                 for (j = 0; j < node->disk_count; j++, n++) {
                         node->disks[j] = &sim_disks[n];
                         sites[n] = (struct eng_site){.node = (uint16_t)(i + 1), .rack = (uint16_t)(i + 1)};

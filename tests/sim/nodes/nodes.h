@@ -92,6 +92,7 @@ struct sim_node {
 /* What the seed says of them. */
 struct nodes_plan {
         unsigned nodes, drives_each, k, m;
+        unsigned first_more;     /* drives that the first node has besides */
         unsigned loops_each;     /* of a drive server's net, and of a leader's */
         bool shared_loops;       /* a leader's net runs on the loops of its store */
         bool plain_bulk;

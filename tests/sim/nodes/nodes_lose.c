@@ -1,7 +1,7 @@
 /*
  * nodes_lose.c - histories in which a pool goes on without some of its groups (docs/design/lost-groups.md): of five
- * nodes two fall away, so all members of some groups do, and come back in any order, some of them more than once. All
- * other faults may come besides.
+ * nodes two fall away, or of four the three that have few drives, so all members of some groups do. They come back in
+ * any order, some of them more than once. All other faults may come besides.
  */
 #include "tests/sim/nodes/nodes_world.h"
 
@@ -24,6 +24,7 @@ enum nodes_loses nodes_loses;
 static struct {
         unsigned rounds, away; /* away: nodes that are yet to come back for good */
         bool ended;            /* everything heals */
+        bool uneven;           /* of four nodes the first has most drives, and the others fall away */
         bool stays;            /* the leader's node is among them, and it lasts until another leads without them */
         bool lost;             /* some group is, as its leader has it */
 } lose;
@@ -42,10 +43,18 @@ void lose_plan(bool none)
         p->loses &= !none;
         if (!p->loses)
                 return;
+        lose.uneven = lose_below(2) == 0;
         p->nodes = 5; /* three go on without two */
         p->drives_each = 1 + (unsigned)lose_below(2);
         p->m = 1;
         p->k = 1 + (unsigned)lose_below(3);
+        if (lose.uneven) { /* the first goes on without three, whose groups took changes without the one that left first */
+                p->nodes = 4;
+                p->drives_each = 1;
+                p->first_more = 3;
+                p->m = 2;
+                p->k = 1 + (unsigned)lose_below(2);
+        }
         sim_pg_count = lose_below(2) == 0 ? 4 : 16;
         lose.rounds = 1 + (unsigned)lose_below(ROUNDS_MAX);
 }
@@ -135,21 +144,45 @@ static void lose_leader(void *arg)
                 leader_kill(leader, true);
 }
 
-static void lose_round(void *arg)
+/* One after the other: what comes in between is known to those that are left. */
+static void lose_three(void)
+{
+        unsigned order[3] = {1, 2, 3}, i;
+        uint64_t at = 0;
+
+        lose.away += 3;
+        for (i = 0; i < 3; i++) {
+                const unsigned with = i + (unsigned)lose_below(3 - i), node = order[with];
+
+                order[with] = order[i];
+                sim_at(at, NULL, lose_goes, &sim_nodes[node]);
+                at += lose_below(4) == 0 ? 0 : sim_skewed(SIM_LOST, 10 * SIM_MS, 10 * SIM_S);
+        }
+}
+
+static void lose_two(void)
 {
         const unsigned a = (unsigned)lose_below(nodes_plan.nodes), b = (a + 1 + (unsigned)lose_below(nodes_plan.nodes - 1)) % nodes_plan.nodes;
 
-        if (lose.ended)
-                return;
-        sim_trace("nodes %u and %u fall away", a + 1, b + 1);
-        lose.rounds--;
         lose.away += 2;
-        lose.stays = lose.rounds == 0 && lose_below(2) == 0;
         if (lose.stays && newest_leader() != NULL && newest_leader()->node != &sim_nodes[b])
                 lose_goes(newest_leader()->node);
         else
                 lose_goes(&sim_nodes[a]);
         sim_at(lose_below(3) == 0 ? 0 : sim_skewed(SIM_LOST, SIM_MS, 8 * SIM_S), NULL, lose_goes, &sim_nodes[b]);
+}
+
+static void lose_round(void *arg)
+{
+        if (lose.ended)
+                return;
+        sim_trace("nodes fall away");
+        lose.rounds--;
+        lose.stays = lose.rounds == 0 && lose_below(2) == 0;
+        if (lose.uneven)
+                lose_three();
+        else
+                lose_two();
         if (lose_below(3) == 0)
                 sim_at(sim_skewed(SIM_LOST, SIM_MS, 30 * SIM_S), NULL, lose_leader, NULL);
         if (lose.rounds > 0)
