@@ -130,7 +130,7 @@ static const char *node_state(const struct node_bytes *bytes, uint64_t all)
         return bytes->in == bytes->slots ? "in" : bytes->in == 0 ? "out" : "partly";
 }
 
-static json_t *node_json(const struct nodes *n, const struct cl_member *member)
+static json_t *member_json(const struct nodes *n, const struct cl_member *member)
 {
         struct eng_new_drive folders[CL_DRIVES_MAX];
         uint64_t gone, all = node_slots(&n->view, member->number, &gone);
@@ -162,7 +162,7 @@ struct admin_answer srv_admin_get_nodes(struct admin_request *request)
                 return answer;
         list = json_array();
         for (i = 0; i < n->view.count; i++)
-                json_array_append_new(list, node_json(n, &n->view.members[i]));
+                json_array_append_new(list, member_json(n, &n->view.members[i]));
         answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o, s:o}", "nodes", list, "bytes_left", srv_admin_number(n->health.heal_bytes_left), "seconds_left",
                                                srv_admin_number(n->health.heal_seconds_left), "rate", srv_admin_number(n->health.heal_rate)));
         nodes_free(n);

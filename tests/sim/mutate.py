@@ -425,7 +425,7 @@ MUTATIONS = {
     "nodes-home-unknown": (
         "G1: a change without an answer is given up while its session lasts",
         "remote/home_link.c",
-        "        } else {\n                home_line_add(&s->hl->unknown, s);",
+        "        } else {\n                home_line_add(&hl->unknown, s);",
         "        } else {\n                sent_end(s, ENG_LEADER_UNKNOWN);",
     ),
     "nodes-home-discards": (

@@ -94,7 +94,7 @@ def test_nodes_are_those_of_the_page():
     replicas = part("StatefulSet", "millrace")["spec"]["replicas"]
     init = words(part("Job", "millrace-init")["spec"]["template"]["spec"]["containers"][0])
     nodes = next(word.split("=", 1)[1].split(",") for word in init if word.startswith("--new-pool-nodes="))
-    assert len(nodes) == replicas
+    assert nodes == [f"millrace-{n}" for n in range(replicas)]
     assert f"cluster cert node certs {' '.join(f'millrace-{n}' for n in range(replicas))}\n" in PAGE
 
 
