@@ -198,6 +198,7 @@ ELSEWHERE = {
                      "millrace_verify_running", "millrace_scrub_running", "millrace_scrub_bytes", "millrace_drive_scrub_running",
                      "millrace_drive_scrub_rate", "millrace_loop_io_waiting", "millrace_arena_slots_used", "millrace_arena_slots_reserved",
                      "millrace_arena_waiting"], MOMENTS),
+    **dict.fromkeys(["millrace_hedged_reads_total", "millrace_hedges_won_total"], FAULTS),
     **dict.fromkeys(["millrace_names_undecided", "millrace_orphan_ids_total", "millrace_drive_index_reads_total", "millrace_drive_reclaim_damaged_total",
                      "millrace_drive_read_errors_total", "millrace_drive_scrub_unrepaired", "millrace_drive_scrub_gaps_owed",
                      "millrace_drive_scrub_gaps_dropped_total", "millrace_verify_missing_shards", "millrace_verify_differing_names",
