@@ -101,6 +101,7 @@ static inline void serve(unsigned slot)
 
 /* Pings that come are taken on so much later: what they grant is granted then. And questions of candidates, or all, to the last node. */
 static atomic_uint slow_pings_ms, slow_states_ms, slow_node_ms;
+static struct rem_server *_Atomic last_server; /* of the last node */
 
 struct slow_request {
         struct lp_timer timer;
@@ -119,7 +120,7 @@ static inline void slow_request_goes_on(struct lp_timer *timer)
 static inline void request_comes(void *arg, struct net_request *request)
 {
         struct slow_request *slow = NULL;
-        bool last = arg == servers[NODES - 1].server;
+        bool last = arg == atomic_load(&last_server);
         unsigned ms = last ? atomic_load(&slow_node_ms) : 0;
 
         if (ms == 0 && request->operation == REM_PING)
@@ -145,6 +146,8 @@ static inline void start_server(unsigned i)
 
         memset(s, 0, sizeof(*s));
         MUST(rem_server_new(&s->server) == 0);
+        if (i == NODES - 1)
+                atomic_store(&last_server, s->server);
         rem_server_set(s->server, &(struct rem_server_options){.term_ms = TERM_MS});
         options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = request_comes, .lost = rem_server_lost};
         options.handler_arg = s->server;
