@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.support.cluster import Cluster, Node, wait_until
-from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, sanitizer_environment
+from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
 
 
 class Plain(Node):
@@ -216,3 +216,11 @@ def test_status(cluster):
     leader.spawn()
     for node in cluster.nodes.values():
         whole(cluster, node)
+
+
+def test_a_store_of_one_machine_is_no_cluster(tmp_path):
+    with Daemon(drives=1).start() as daemon:
+        done = subprocess.run([str(CLI), "admin", "cluster", "status"], capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env={
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key,
+            "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key, **sanitizer_environment()})
+        assert done.returncode == 2 and "store of one machine" in done.stderr, done
