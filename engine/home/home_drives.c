@@ -165,7 +165,7 @@ void home_drive_lost(struct eng_store *store, unsigned slot, const struct eng_dr
         struct eng_home *home = store->home;
 
         assert(eng_on_coordinator(store));
-        if (drive != home->slots[slot].drive || !home->slots[slot].reached)
+        if (!home->slots[slot].reached || drive != home->slots[slot].drive)
                 return;
         home->slots[slot].reached = false;
         home->slots[slot].again = lp_now(store->coord_loop->loop);
@@ -174,6 +174,7 @@ void home_drive_lost(struct eng_store *store, unsigned slot, const struct eng_dr
 
 /* ---- epochs, life ---------------------------------------------------------------------------- */
 
+/* What is being opened is its thread's; home_drive_opened() compares ids, too. */
 void home_drives_epoch(struct eng_home *home, const struct eng_epoch_info *info)
 {
         unsigned i;
@@ -181,7 +182,7 @@ void home_drives_epoch(struct eng_home *home, const struct eng_epoch_info *info)
         for (i = 0; i < info->slots; i++) {
                 struct home_slot *slot = &home->slots[i];
 
-                if (slot->drive == NULL || memcmp(slot->drive_id, info->slot[i].drive_id, FMT_ID) == 0)
+                if (slot->opening || slot->drive == NULL || memcmp(slot->drive_id, info->slot[i].drive_id, FMT_ID) == 0)
                         continue;
                 slot->drive = NULL;
                 slot->reached = false;

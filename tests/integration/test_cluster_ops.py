@@ -1,12 +1,13 @@
 """What an operator does with a cluster: makes it of a configuration of few lines, and asks how it is."""
 import json
 import os
+import pty
 import subprocess
 
 import pytest
 
 from tests.support.cluster import Cluster, Node, wait_until
-from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, sanitizer_environment
+from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
 
 
 class Plain(Node):
@@ -42,10 +43,18 @@ def make(names, drives=2):
     return cluster
 
 
-def init(cluster, *options, config=None, status=0, stdin=None):
-    """`millrace admin cluster init`; what it said."""
-    done = subprocess.run([str(CLI), "admin", "cluster", "init", *options, str(config or cluster.nodes[1].config)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120 * PATIENCE, check=False, env=sanitizer_environment())
+def init(cluster, *options, status=0, types=None):
+    """`millrace admin cluster init`; what it said. types: at a terminal."""
+    ours, its = pty.openpty() if types is not None else (None, subprocess.DEVNULL)
+    try:
+        if types is not None:
+            os.write(ours, types)
+        done = subprocess.run([str(CLI), "admin", "cluster", "init", *options, str(cluster.nodes[1].config)], stdin=its, capture_output=True, text=True, timeout=120 * PATIENCE,
+                              check=False, env=sanitizer_environment())
+    finally:
+        if types is not None:
+            os.close(ours)
+            os.close(its)
     assert done.returncode == status, (done.stdout, done.stderr, cluster.said())
     return done.stdout + done.stderr
 
@@ -61,7 +70,9 @@ def cluster():
             node.spawn()
         said = init(c, "--nodes", "alpha,node-7,beta")
         assert "Nothing was done" in said and "3+2" in said and "2 drives, or 1 nodes" in said and "alpha" in said, said
-        said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", "--yes")
+        said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", types=b"no\n")
+        assert "[y/N] Nothing was done" in said, said
+        said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", types=b"y\n")
         assert "2+2" in said and "is made" in said, said
         c.wait_leader()
         c.wait_serving()
@@ -216,3 +227,11 @@ def test_status(cluster):
     leader.spawn()
     for node in cluster.nodes.values():
         whole(cluster, node)
+
+
+def test_a_store_of_one_machine_is_no_cluster(tmp_path):
+    with Daemon(drives=1).start() as daemon:
+        done = subprocess.run([str(CLI), "admin", "cluster", "status"], capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env={
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key,
+            "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key, **sanitizer_environment()})
+        assert done.returncode == 2 and "store of one machine" in done.stderr, done

@@ -579,6 +579,35 @@ static void test_sample_round_trip(void **state)
         free(sample);
 }
 
+/* What six lines leave out lies beside the settings file; what they say counts. A leader process knows its node's number. */
+static void test_a_node_of_few_lines(void **state)
+{
+        static const char lines[] = "cluster = c\nnode = n1\netcd = http://h:1\ncluster_listen = 192.0.2.1:7000\ndrive = /d\ncluster_key = /k\n";
+        struct fixture *f = *state;
+        FILE *out = fopen(f->file, "w");
+
+        fputs(lines, out);
+        fclose(out);
+        assert_int_equal(LOAD(f, "--config", f->file), 0);
+        assert_string_equal(f->settings.cluster_ca, "/tmp/ca.crt");
+        assert_string_equal(f->settings.cluster_cert, "/tmp/n1.crt");
+        assert_string_equal(f->settings.cluster_key, "/k");
+        assert_string_equal(f->settings.key_file, access("/tmp/key", F_OK) == 0 ? "/tmp/key" : "");
+        assert_true(f->settings.format);
+        assert_int_equal(f->settings.number, 0);
+        assert_int_equal(LOAD(f, "--config", f->file, "--format=no", "--cluster-ca", "/a"), 0);
+        assert_false(f->settings.format);
+        assert_string_equal(f->settings.cluster_ca, "/a");
+        assert_int_equal(LOAD(f, "--config", f->file, "--lead", "7:1:5:0:0:1:1:1:1:4"), 0);
+        assert_int_equal(f->settings.number, 7);
+        refused(f, LOAD(f, "--config", f->file, "--node", "a/b"), "node");
+        refused(f, LOAD(f, "--config", f->file, "--node", ""), "node");
+        refused(f, LOAD(f, "--drive", "/d", "--cluster", "c", "--node", "n", "--etcd", "http://h:1", "--cluster-listen", "192.0.2.1:7000"), "cluster_ca");
+        assert_int_equal(LOAD(f, "--drive", "/d"), 0);
+        assert_string_equal(f->settings.cluster_ca, "");
+        assert_false(f->settings.format);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -600,6 +629,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_too_many_gids, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file_refusals, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_issuers, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_a_node_of_few_lines, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sample_round_trip, setup, teardown),
         };
 
