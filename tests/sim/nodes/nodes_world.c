@@ -236,6 +236,7 @@ static void work(void)
         serve();
         world.ops_left = plan.ops;
         clients_start();
+        homes_start();
         faults_start();
         until = sim.now + LIFE_NS;
         while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over())) {
