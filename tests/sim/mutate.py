@@ -416,47 +416,17 @@ MUTATIONS = {
         "} else if (asked->reads || call->outcome == NET_UNREACHABLE ||",
         "} else if (asked->reads || call->outcome != NET_ANSWERED ||",
     ),
-    "nodes-home-late": (
-        "G1: a call of a session that has ended is admitted in the next one",
-        "remote/home_server.c",
-        "if (s != NULL && (s->boot != request->boot || s->number != number ||",
-        "if (s != NULL && (s->boot != request->boot ||",
-    ),
-    "nodes-home-unknown": (
-        "G1: a change without an answer is given up while its session lasts",
-        "remote/home_link.c",
-        "        } else {\n                home_line_add(&hl->unknown, s);",
-        "        } else {\n                sent_end(s, ENG_LEADER_UNKNOWN);",
-    ),
     "nodes-home-discards": (
         "G2: an upload whose PUT has no known outcome is discarded",
         "engine/call/call_send.c",
         ".recorded = call->outcome != ENG_LEADER_NOT_SENT};",
         ".recorded = false};",
     ),
-    "nodes-home-bounds": (
-        "G3: a PUT is admitted whatever bounds its home has told, and earlier sessions have no calls",
-        "engine/serve/serve_call.c",
-        "(home->bounds == NULL || made.count >= atomic_load(&home->bounds[made.loop]));",
-        "(home->bounds != NULL || made.count > 0);",
-    ),
-    "nodes-home-silent-past": (
-        "G4: all uploads of a home without a session are past",
-        "remote/home_server.c",
-        "        if (s == NULL || !s->has_past || boot > s->boot)\n                return false;",
-        "        if (s == NULL)\n                return true;\n        if (!s->has_past || boot > s->boot)\n                return false;",
-    ),
     "nodes-home-past": (
         "G5: an orphan collection goes by bounds that were told after it began",
         "remote/home_server.c",
         "count < s->past[loop]);",
         "count < atomic_load(&s->bounds[loop]));",
-    ),
-    "nodes-home-pinned": (
-        "G5: an orphan collection does not ask for the pins of sessions",
-        "engine/upkeep/orphans.c",
-        "                if (store->coord->homes != NULL)\n                        store->coord->homes->each_pinned(",
-        "                if (store->coord->homes == NULL)\n                        store->coord->homes->each_pinned(",
     ),
     "nodes-home-pins": (
         "G7: what a home reads is not pinned",
@@ -470,12 +440,6 @@ MUTATIONS = {
         "atomic_store(&link->lease_end, link->sent + HOME_LEASE_NS);",
         "atomic_store(&link->lease_end, UINT64_MAX);",
     ),
-    "nodes-home-lease-answered": (
-        "a session's lease counts from when WATCH was answered",
-        "remote/home_link.c",
-        "atomic_store(&link->lease_end, link->sent + HOME_LEASE_NS);",
-        "atomic_store(&link->lease_end, link_clock(link) + HOME_LEASE_NS);",
-    ),
     "nodes-home-waits": (
         "a change of the configuration is answered before sessions have it",
         "engine/bucket/config_feed.c",
@@ -487,30 +451,6 @@ MUTATIONS = {
         "remote/home_server.c",
         "        eng_feed_strangers(server->options.store, HOME_GRANT_NS);\n",
         "",
-    ),
-    "nodes-home-rejoins": (
-        "a change of the configuration does not wait for a home that has just joined again",
-        "remote/home_server.c",
-        "                s->reader.until = before->reader.until;",
-        "                s->reader.until = 0;",
-    ),
-    "nodes-home-proofs": (
-        "a home's PUT names shards without a proof",
-        "engine/object/objects.c",
-        "                        return proof.drive_key == view->drive_key[slot];\n",
-        "                        return true;\n",
-    ),
-    "nodes-home-incarnation": (
-        "an upload's SYNC asks whichever incarnation there is",
-        "engine/object/put.c",
-        "sync->op.incarnation = put->proofs[i].incarnation;",
-        "sync->op.incarnation = 0;",
-    ),
-    "nodes-home-opening": (
-        "a leader that is opening gives homes what it has read of its configuration",
-        "engine/home/home_state.c",
-        "        if (store->coord->phase != ENG_PHASE_OPEN) /* what is read",
-        "        if (store->coord->phase == ENG_PHASE_NEW) /* what is read",
     ),
     "nodes-lost-first": (
         "whoever comes first is the truth of a lost group, also if it left earlier",

@@ -128,6 +128,8 @@ struct sim_leader *newest_leader(void);
 bool leader_serves(void);
 /* One event. */
 void nodes_step(void);
+/* Operations begin: what goes on beside them where there are homes, until the last life. */
+void homes_start(void);
 /* Each node's home store serves, and goes by what the leader has. */
 bool homes_have_joined(void);
 /* Prints what keeps them from that. */

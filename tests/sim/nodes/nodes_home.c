@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/store.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/sim/nodes/fiber.h"
 #include "tests/sim/nodes/sim_net.h"
 
@@ -172,6 +173,38 @@ void homes_watch(void)
         }
 }
 
+/* ---- orphans --------------------------------------------------------------------------------- */
+
+/* On the coordinator's loop of the leader. */
+static void collect_orphans(void *store)
+{
+        eng_orphans_consider(store);
+}
+
+/* Collections follow heals, and are short here. So that uploads of homes meet more of them, others are begun in between. */
+static void orphans_due(void *arg)
+{
+        struct sim_leader *l = newest_leader();
+        unsigned before;
+
+        if (world.last)
+                return;
+        if (l != NULL && l->serves) {
+                before = sim_enter(l->process.number);
+                sim_at(SIM_US, l->loops[0], collect_orphans, l->store);
+                sim_enter(before);
+        }
+        sim_at(sim_skewed(SIM_HOMES, 100 * SIM_MS, 4 * SIM_S), NULL, orphans_due, NULL);
+}
+
+void homes_start(void)
+{
+        if (nodes_plan.homes)
+                orphans_due(NULL);
+}
+
+/* ---- what homes believe ---------------------------------------------------------------------- */
+
 /* On this loop of it: a home that may answer from its copies says what a client has just been told. */
 static void home_believes(struct sim_home *h, struct lp_loop *loop, struct eng_str name, bool there)
 {
@@ -196,6 +229,8 @@ void homes_told_of_bucket(struct eng_str name, bool there)
                 for (j = 0; sim_nodes[i].home.serves && j < world.loop_count; j++)
                         home_believes(&sim_nodes[i].home, sim_nodes[i].home.loops[j], name, there);
 }
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* It reaches all drives that are in, by the leader's epoch. */
 static bool home_is_whole(const struct sim_home *h)

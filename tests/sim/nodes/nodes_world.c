@@ -153,6 +153,8 @@ static void plan_history(void)
         nodes_plan.homes = nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
         if (nodes_plan.homes && world.buckets_on == 0 && sim_chance(SIM_HOMES, 2)) /* what homes have a copy of */
                 world.buckets_on = 2 + (unsigned)sim_below(SIM_HOMES, 6);
+        if (nodes_plan.homes && plan.bounds) /* a change of the configuration waits for the dead node's home as long as that may believe its copy */
+                world.buckets_on = 0;
         faults_plan(plan.bounds || plan.duels);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
@@ -238,6 +240,7 @@ static void work(void)
         serve();
         world.ops_left = plan.ops;
         clients_start();
+        homes_start();
         faults_start();
         lose_start();
         until = sim.now + LIFE_NS + (nodes_plan.loses ? LOSE_LIFE_NS : 0);
