@@ -458,11 +458,11 @@ MUTATIONS = {
         "                if (number > highest)\n                        last = 0;\n                if (number >= highest) {",
         "                if (number >= 1 || number > highest) {",
     ),
-    "nodes-lost-joins": (
-        "a slot joins that lacks what a lost group has acknowledged, and counts when it was compared with nobody",
-        "engine/placement/truth.c",
-        "                    (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0)\n                        return false;",
-        "                    (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0 && count == 0)\n                        return false;",
+    "nodes-lost-list": (
+        "a listing leaves out what lost groups hold",
+        "engine/object/merge.c",
+        "                rv = -EHOSTDOWN;\n                if (best_n == 0)\n",
+        "                rv = 0;\n                if (best_n == 0)\n",
     ),
     "nodes-lost-pending": (
         "what is pending on the truth of a lost group is dropped",
