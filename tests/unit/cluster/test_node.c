@@ -442,6 +442,7 @@ static void test_create(void **state)
         assert_true(epoch.slot[4].site.node == 3 && epoch.slot[4].drive_id[0] == 30);
         assert_int_equal(eng_epoch_serves(view->config.epoch, view->config.epoch_len, 0x3c), 1);
         assert_int_equal(create_of(nodes, 3, 2, 2, &again), -EEXIST);
+        assert_string_equal(again.text, "there is a cluster of this name already"); /* not found out by writing */
         me_free(&etcd);
         me_init(&etcd);
         {
