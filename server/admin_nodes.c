@@ -43,7 +43,9 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
                 *answer = srv_admin_error(503, "Unavailable", "etcd has not been read yet");
         } else {
                 eng_health_read(request->admin->source.store, &n->health);
-                return n;
+                if (n->health.ready && n->health.drive_count >= n->view.epoch.slots)
+                        return n;
+                *answer = srv_admin_error(503, "Unavailable", "the pool is being opened: nothing was done");
         }
         nodes_free(n);
         return NULL;
@@ -121,7 +123,7 @@ static struct node_bytes count_node(const struct nodes *n, uint64_t slots)
 
 static const char *node_state(const struct node_bytes *bytes, uint64_t all)
 {
-        if (bytes->slots == 0)
+        if (bytes->slots == 0) /* of those that are not gone */
                 return all != 0 ? "drained" : "new";
         if (bytes->leaving != 0)
                 return "draining";
