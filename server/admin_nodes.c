@@ -188,7 +188,7 @@ static const struct cl_member *find_node(const struct nodes *n, const struct adm
         return NULL;
 }
 
-/* number 0: it is under way already. */
+/* number 0: it is under way already, or over. */
 static struct admin_answer change_begun(int rv, uint64_t number)
 {
         if (rv != 0)
@@ -328,7 +328,7 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
-                return srv_admin_error(409, "Drained", "that node is drained already");
+                return change_begun(0, 0); /* it was given again, and is over */
         bytes = count_node(n, all & ~gone);
         if (dead && bytes.in != 0)
                 return srv_admin_error(409, "InUse", "drives of that node are in use: drain it, or switch it off if it is gone for good");

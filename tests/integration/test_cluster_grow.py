@@ -117,12 +117,17 @@ def restart(node):
     node.spawn()
 
 
+def wait_new_folders(cluster, number, count):
+    """The leader has read in etcd that the node has announced so many."""
+    wait_until(lambda: any(n["node"] == number and len(n["new_folders"]) == count for n in (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]), 60,
+               f"node {number} has announced its folders", cluster.said)
+
+
 def fourth(cluster):
     cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
     node = cluster.nodes[4] = Node(cluster, 4, 2)
     node.spawn()
-    wait_until(lambda: any(n["node"] == 4 and len(n["new_folders"]) == 2 for n in (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]), 60,
-               "node 4 has announced its folders", cluster.said)
+    wait_new_folders(cluster, 4, 2)
     wait_until(node.serves, 60, "node 4 serves", cluster.said)
     return node
 
@@ -136,6 +141,7 @@ def test_drive_is_added_and_replaced(cluster):
     node.drives[-1].mkdir()
     restart(node)
     wait_until(lambda: "as a new folder its id is" in node.said(), 60, "the new folder is named", cluster.said)
+    wait_new_folders(cluster, 2, 1)
     at_rest(cluster, 6)
     assert "slots from 6" in admin(cluster, cluster.nodes[1], "drive", "add", "n2")
     drives = at_rest(cluster, 7)
