@@ -43,7 +43,9 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
                 *answer = srv_admin_error(503, "Unavailable", "etcd has not been read yet");
         } else {
                 eng_health_read(request->admin->source.store, &n->health);
-                return n;
+                if (n->health.ready && n->health.drive_count >= n->view.epoch.slots)
+                        return n;
+                *answer = srv_admin_error(503, "Unavailable", "the pool is being opened: nothing was done");
         }
         nodes_free(n);
         return NULL;
@@ -121,7 +123,7 @@ static struct node_bytes count_node(const struct nodes *n, uint64_t slots)
 
 static const char *node_state(const struct node_bytes *bytes, uint64_t all)
 {
-        if (bytes->slots == 0)
+        if (bytes->slots == 0) /* of those that are not gone */
                 return all != 0 ? "drained" : "new";
         if (bytes->leaving != 0)
                 return "draining";
@@ -186,7 +188,7 @@ static const struct cl_member *find_node(const struct nodes *n, const struct adm
         return NULL;
 }
 
-/* number 0: it is under way already. */
+/* number 0: it is under way already, or over. */
 static struct admin_answer change_begun(int rv, uint64_t number)
 {
         if (rv != 0)
@@ -326,7 +328,7 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
-                return srv_admin_error(409, "Drained", "that node is drained already");
+                return change_begun(0, 0); /* it was given again, and is over */
         bytes = count_node(n, all & ~gone);
         if (dead && bytes.in != 0)
                 return srv_admin_error(409, "InUse", "drives of that node are in use: drain it, or switch it off if it is gone for good");

@@ -117,12 +117,17 @@ def restart(node):
     node.spawn()
 
 
+def wait_new_folders(cluster, number, count):
+    """The leader has read in etcd that the node has announced so many."""
+    wait_until(lambda: any(n["node"] == number and len(n["new_folders"]) == count for n in (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]), 60,
+               f"node {number} has announced its folders", cluster.said)
+
+
 def fourth(cluster):
     cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
     node = cluster.nodes[4] = Node(cluster, 4, 2)
     node.spawn()
-    wait_until(lambda: any(n["node"] == 4 and len(n["new_folders"]) == 2 for n in (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]), 60,
-               "node 4 has announced its folders", cluster.said)
+    wait_new_folders(cluster, 4, 2)
     wait_until(node.serves, 60, "node 4 serves", cluster.said)
     return node
 
@@ -136,6 +141,7 @@ def test_drive_is_added_and_replaced(cluster):
     node.drives[-1].mkdir()
     restart(node)
     wait_until(lambda: "as a new folder its id is" in node.said(), 60, "the new folder is named", cluster.said)
+    wait_new_folders(cluster, 2, 1)
     at_rest(cluster, 6)
     assert "slots from 6" in admin(cluster, cluster.nodes[1], "drive", "add", "n2")
     drives = at_rest(cluster, 7)
@@ -202,15 +208,23 @@ def test_node_comes_and_another_is_drained(cluster):
 
 
 def test_dead_node_is_removed(cluster):
+    """It led: the next leader is asked while it opens the pool."""
     objects = fill(cluster)
     node = fourth(cluster)
     admin(cluster, node, "cluster", "node", "add", "n4")
-    assert "are in use" in admin(cluster, node, "cluster", "node", "remove", "3", status=1)
-    cluster.nodes[3].kill()
-    shutil.rmtree(cluster.nodes[3].folder)
-    wait_until(lambda: any(n["node"] == 3 and n["in"] == 0 for n in (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]), 60, "node 3 is out", cluster.said)
-    del cluster.nodes[3]
-    admin(cluster, node, "cluster", "node", "remove", "3")
+    leader = cluster.wait_leader().number
+    dead = leader if leader != 4 else 3
+    assert "are in use" in admin(cluster, node, "cluster", "node", "remove", dead, status=1)
+    cluster.nodes[dead].kill()
+    shutil.rmtree(cluster.nodes[dead].folder)
+
+    def is_out():
+        nodes = (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]
+        assert not any(n["node"] == dead and n["state"] == "drained" for n in nodes), nodes
+        return any(n["node"] == dead and n["in"] == 0 for n in nodes)
+    wait_until(is_out, 60, f"node {dead} is out", cluster.said)
+    del cluster.nodes[dead]
+    admin(cluster, node, "cluster", "node", "remove", dead)
     at_rest(cluster, 6)
     for n in cluster.nodes.values():
         check(cluster, n, objects)
