@@ -47,7 +47,8 @@ TAILQ_HEAD(home_line, home_sent);
 struct home_loop {
         struct rem_home_link *link;
         struct lp_loop *loop;
-        struct home_line waiting[HOME_CLASSES], unknown;
+        struct home_line waiting[HOME_CLASSES]; /* for credit, or for any session */
+        struct home_line parked, unknown; /* parked: for another session than they were sent in */
         bool refused[HOME_CLASSES];  /* the leader had no room for one: the next is sent when the timer expires */
         uint64_t held[HOME_CLASSES]; /* cost of calls that were sent, and are not answered */
         struct lp_msg woken;
@@ -164,7 +165,7 @@ static void sent_called(struct net_call *call)
         } else if (call->outcome == NET_ANSWERED && call->status == HOME_NOT_NOW) {
                 sent_not_now(s);
         } else if (asked->reads || call->outcome == NET_UNREACHABLE || (call->outcome == NET_ANSWERED && call->status == HOME_NO_SESSION)) {
-                home_line_add(&hl->waiting[class], s); /* nothing was done, or nothing that matters */
+                home_line_add(&hl->parked, s); /* nothing was done, or nothing that matters */
         } else if (call->outcome == NET_ANSWERED) {
                 sent_end(s, call->status == HOME_READ_ONLY ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
         } else {
@@ -226,7 +227,7 @@ static void line_go(struct home_loop *hl, enum home_class class)
 {
         struct home_sent *s;
 
-        while ((s = TAILQ_FIRST(&hl->waiting[class])) != NULL && s->joins == UINT64_MAX && !hl->refused[class] && sent_fits(s)) {
+        while ((s = TAILQ_FIRST(&hl->waiting[class])) != NULL && !hl->refused[class] && sent_fits(s)) {
                 TAILQ_REMOVE(&hl->waiting[class], s, line);
                 if (home_sent_go(s))
                         continue;
@@ -236,8 +237,21 @@ static void line_go(struct home_loop *hl, enum home_class class)
         }
 }
 
+/* There is another session: these may be sent in it. */
+static void parked_look(struct home_loop *hl, uint64_t joins)
+{
+        struct home_sent *s, *next;
+
+        TAILQ_FOREACH_SAFE (s, &hl->parked, line, next)
+                if (s->joins != joins || lp_now(hl->loop) >= s->since + WAIT_MOST_NS) {
+                        TAILQ_REMOVE(&hl->parked, s, line);
+                        s->joins = UINT64_MAX;
+                        TAILQ_INSERT_TAIL(&hl->waiting[s->class], s, line);
+                }
+}
+
 /* Of one class: there may be a session; for some it has been too long. */
-static void line_look_at(struct home_loop *hl, enum home_class class, uint64_t joins)
+static void line_look_at(struct home_loop *hl, enum home_class class)
 {
         struct home_line waiting = TAILQ_HEAD_INITIALIZER(waiting);
         uint64_t now = lp_now(hl->loop);
@@ -249,8 +263,9 @@ static void line_look_at(struct home_loop *hl, enum home_class class, uint64_t j
         while ((s = TAILQ_FIRST(&waiting)) != NULL) {
                 TAILQ_REMOVE(&waiting, s, line);
                 goes = goes && sent_fits(s);
-                if (s->joins != joins && goes && home_sent_go(s))
+                if (goes && home_sent_go(s))
                         continue;
+                s->joins = UINT64_MAX;
                 if (now >= s->since + WAIT_MOST_NS)
                         sent_end(s, ENG_LEADER_NOT_SENT);
                 else
@@ -279,8 +294,9 @@ static void line_look(struct home_loop *hl)
                 TAILQ_REMOVE(&over, s, line);
                 sent_end(s, ENG_LEADER_UNKNOWN);
         }
+        parked_look(hl, joins);
         for (i = 0; i < HOME_CLASSES; i++)
-                line_look_at(hl, (enum home_class)i, joins);
+                line_look_at(hl, (enum home_class)i);
 }
 
 static bool line_waits(const struct home_loop *hl)
@@ -298,7 +314,7 @@ static void line_tick(struct lp_timer *timer)
 
         hl->ticking = false;
         line_look(hl);
-        if (!hl->ticking && (line_waits(hl) || !TAILQ_EMPTY(&hl->unknown))) {
+        if (!hl->ticking && (line_waits(hl) || !TAILQ_EMPTY(&hl->parked) || !TAILQ_EMPTY(&hl->unknown))) {
                 lp_timer_start(hl->loop, &hl->timer, LOOK_NS);
                 hl->ticking = true;
         }
@@ -703,6 +719,7 @@ int rem_home_link_new(const struct rem_home_link_options *options, struct rem_ho
                 link->loops[i].link = link;
                 for (j = 0; j < HOME_CLASSES; j++)
                         TAILQ_INIT(&link->loops[i].waiting[j]);
+                TAILQ_INIT(&link->loops[i].parked);
                 TAILQ_INIT(&link->loops[i].unknown);
                 link->loops[i].woken.run = line_woken;
                 link->loops[i].timer.expired = line_tick;
@@ -769,6 +786,10 @@ void rem_home_link_stop(struct rem_home_link *link)
                 while ((s = TAILQ_FIRST(&hl->unknown)) != NULL) {
                         TAILQ_REMOVE(&hl->unknown, s, line);
                         sent_end(s, ENG_LEADER_UNKNOWN);
+                }
+                while ((s = TAILQ_FIRST(&hl->parked)) != NULL) {
+                        TAILQ_REMOVE(&hl->parked, s, line);
+                        sent_end(s, ENG_LEADER_NOT_SENT);
                 }
                 for (j = 0; j < HOME_CLASSES; j++)
                         while ((s = TAILQ_FIRST(&hl->waiting[j])) != NULL) {

@@ -385,6 +385,9 @@ static inline void node_start(struct node *node, struct net_options *options)
         node_start_with(node, options, fixture_transport("ca", name));
 }
 
+/* Called by node_stop() before its loops go: who has answered from other loops is done with that. NULL: nobody. */
+static void (*fixture_net_stopped)(void);
+
 static inline void node_stop(struct node *node)
 {
         unsigned i;
@@ -392,6 +395,8 @@ static inline void node_stop(struct node *node)
         net_stop(node->net, node_has_stopped, node);
         node_release(node);
         sem_wait_or_fail(&node->stopped);
+        if (fixture_net_stopped != NULL)
+                fixture_net_stopped();
         for (i = 0; i < NODE_LOOPS; i++)
                 lp_loop_stop(node->loops[i].lp);
         for (i = 0; i < NODE_LOOPS; i++)

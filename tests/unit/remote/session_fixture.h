@@ -96,10 +96,20 @@ static inline void start_leader_node(uint64_t revision)
         node_start(&b, &options);
 }
 
+static inline void leader_has_answered(void)
+{
+        unsigned i;
+
+        for (i = 0; i < leader.loop_count; i++)
+                hf_run(leader.loops[i], nothing, NULL);
+}
+
 static inline void stop_leader_node(void)
 {
         hf_run(server_options.coordinator, stop_server, NULL);
+        fixture_net_stopped = leader_has_answered;
         node_stop(&b);
+        fixture_net_stopped = NULL;
 }
 
 static inline bool follows(void)
