@@ -481,9 +481,9 @@ static uint64_t catches_up(struct eng_store *store, uint64_t arg)
         return store->coord->catch_up != NULL;
 }
 
-static bool eight_is_removed(const struct eng_health *h, void *arg)
+static bool six_is_removed(const struct eng_health *h, void *arg)
 {
-        return h->ready && h->drives[8].state == ENG_DRIVE_REMOVED && strstr(h->reason, "are lost") == NULL;
+        return h->ready && h->drives[6].state == ENG_DRIVE_REMOVED && strstr(h->reason, "are lost") == NULL;
 }
 
 static void wait_catch_up(struct sf *sf, uint64_t wanted)
@@ -503,7 +503,7 @@ static void test_removal(void **state)
 
         begin(&sf, &bucket);
         atomic_store(&nodes.no_names, eng_all_slots(DF_DRIVES));
-        assert_int_equal(eng_drive_remove(sf.store, 8, &number), 0);
+        assert_int_equal(eng_drive_remove(sf.store, 6, &number), 0);
         wait_catch_up(&sf, 1);
         sf_ask(&sf, fall_silent, THREE);
         assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
@@ -514,7 +514,7 @@ static void test_removal(void **state)
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         get_all(&sf, bucket, lost_keys, 100, 0);
         atomic_store(&nodes.silent, 0);
-        assert_true(sf_wait_health(&sf, eight_is_removed, NULL, 120));
+        assert_true(sf_wait_health(&sf, six_is_removed, NULL, 120));
         get_all(&sf, bucket, lost_keys, 100, 0);
         df_check_objects(&sf, bucket);
         sf_close(&sf);
