@@ -334,6 +334,7 @@ NAMED = [
     ("losing groups step by step ends nowhere", "engine/epoch/lost_groups.c", "eng_groups_may_lose(next, eng_lost_counted(store))", "eng_groups_may_lose(next, prev)", ("unit test_lost_groups",)),
     ("who left before a slot that lost writes is the truth", "engine/placement/truth.c", "const uint64_t number = left[slot] & ~FMT_EPOCH_NO_TRUTH;", "const uint64_t number = left[slot] & FMT_EPOCH_NO_TRUTH ? 0 : left[slot];", ("unit test_truth", "unit test_lost_groups")),
     ("a slot that lost writes is a truth", "engine/epoch/lost_groups.c", "if (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL)", "if (false)", ("unit test_lost_groups",)),
+    ("a lost group never comes back while a slot is being removed", "engine/epoch/catch_up.c", " || (catch_up->gains && c->view.lost != 0)", "", ("unit test_lost_groups",)),
     ("a slot whose log is damaged is a truth", "engine/epoch/lost_groups.c", "eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL", "eng_drive_log_lost(drive)", ("unit test_lost_groups",)),
     ("a slot that was given up keeps others from being the truth", "engine/epoch/lost_groups.c", "if ((c->next_in | c->given_up) & eng_bit(slot))", "if (c->next_in & eng_bit(slot))", ("unit test_lost_groups",)),
     ("a slot that is believed is doubted again", "engine/epoch/lost_groups.c", "(store->coord->believed & eng_bit(slot))", "false", ("unit test_lost_groups",)),

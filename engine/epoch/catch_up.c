@@ -332,28 +332,6 @@ static void consider_later(struct eng_store *store)
         lp_timer_start(store->coord_loop->loop, &c->catch_up_timer, RETRY_NS);
 }
 
-/* A truth is here: what only catches up, or gains groups, begins again behind it. */
-static void give_way(struct eng_catch_up *catch_up)
-{
-        struct eng_store *store = catch_up->store;
-        struct eng_coord *c = store->coord;
-        const eng_mask bit = eng_bit(catch_up->slot);
-        const int slot = c->view.lost == 0 ? -1 : catch_up_candidate(store);
-
-        if (slot < 0 || catch_up->cancelled || (c->view.back & bit) || !eng_lost_is_truth(store, (unsigned)slot) || eng_lost_is_truth(store, catch_up->slot))
-                return;
-        lp_trace(LP_TRACE_CATCH_UP, catch_up->step, catch_up->slot);
-        catch_up->cancelled = true;
-        if (!catch_up->gains) {
-                c->present &= ~bit;
-                c->view.up &= ~bit;
-        }
-        if (c->view.joining & bit)
-                eng_epoch_change(store); /* it leaves; eng_catch_up_epoch() */
-        else if (is_idle(catch_up))
-                catch_up_end(catch_up);
-}
-
 void eng_catch_up_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -362,12 +340,8 @@ void eng_catch_up_consider(struct eng_store *store)
         int slot;
 
         assert(eng_on_coordinator(store));
-        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->catch_up != NULL)
                 return;
-        if (c->catch_up != NULL) {
-                give_way(c->catch_up);
-                return;
-        }
         slot = catch_up_candidate(store);
         gains = slot < 0 && c->view.lost == 0; /* of a lost group it could gain nothing */
         if (gains)

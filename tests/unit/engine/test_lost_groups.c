@@ -476,6 +476,51 @@ static void test_half(void **state)
         wait_ended(&sf, eng_all_slots(DF_DRIVES));
 }
 
+static uint64_t catches_up(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->catch_up != NULL;
+}
+
+static bool six_is_removed(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives[6].state == ENG_DRIVE_REMOVED && strstr(h->reason, "are lost") == NULL;
+}
+
+static void wait_catch_up(struct sf *sf, uint64_t wanted)
+{
+        unsigned i;
+
+        for (i = 0; i < 3000 && sf_ask(sf, catches_up, 0) != wanted; i++)
+                usleep(10000);
+        assert_int_equal(sf_ask(sf, catches_up, 0), wanted);
+}
+
+/* What gains groups of a slot that is removed has no source for those that are lost: it stops, and a truth is taken in. */
+static void test_removal(void **state)
+{
+        uint64_t bucket, number;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        atomic_store(&nodes.no_names, eng_all_slots(DF_DRIVES));
+        assert_int_equal(eng_drive_remove(sf.store, 6, &number), 0);
+        wait_catch_up(&sf, 1);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        wait_catch_up(&sf, 0);
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        wait_catch_up(&sf, 1);
+        atomic_store(&nodes.no_names, 0);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_wait_health(&sf, six_is_removed, NULL, 120));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        df_check_objects(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static void force(struct sf *sf, uint64_t slots)
 {
         struct eng_force_report report = {.running = true};
@@ -582,7 +627,7 @@ int main(void)
                 cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_truth_that_lost_writes),
                 cmocka_unit_test(test_verdict),       cmocka_unit_test(test_starts),
                 cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
-                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),
+                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),     cmocka_unit_test(test_removal),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
