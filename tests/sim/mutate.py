@@ -428,12 +428,6 @@ MUTATIONS = {
         "count < s->past[loop]);",
         "count < atomic_load(&s->bounds[loop]));",
     ),
-    "nodes-home-pins": (
-        "G7: what a home reads is not pinned",
-        "engine/serve/serve_call.c",
-        "        keep = s->result.rv == 0 && lookup->pinned;",
-        "        keep = s->result.rv > 0 && lookup->pinned;",
-    ),
     "nodes-home-lease": (
         "a home believes its copies without a lease",
         "remote/home_link.c",
@@ -445,6 +439,12 @@ MUTATIONS = {
         "engine/bucket/config_feed.c",
         "if (reader->has < version && reader->until > now &&",
         "if (reader->has > version && reader->until > now &&",
+    ),
+    "nodes-home-opening": (
+        "a leader that is opening gives homes what it has read of its configuration",
+        "engine/home/home_state.c",
+        "        if (store->coord->phase != ENG_PHASE_OPEN) /* what is read",
+        "        if (store->coord->phase == ENG_PHASE_NEW) /* what is read",
     ),
     "nodes-home-strangers": (
         "a leader that has just begun does not wait for sessions of its predecessor",

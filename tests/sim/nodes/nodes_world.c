@@ -26,7 +26,7 @@
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define WHOLE_NS   (60 * SIM_S)
 #define JOIN_NS    (60 * SIM_S) /* in which all homes join, when a leader serves */
-#define HOMES_IN   4            /* histories, of which one has homes */
+#define HOMES_IN   8            /* histories, of which one has homes */
 #define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
