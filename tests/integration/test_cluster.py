@@ -264,7 +264,7 @@ def test_a_node_is_refused_in_one_line(cluster):
     cluster.cli("cluster", "cert", "ca", others_ca, "another")
     first.kill()
     try:
-        for options, words in ((["--node=n7"], ["belongs to node n1", "node n7"]),
+        for options, words in ((["--node=n7"], ["cluster_cert", "it is not for n7, this node's name"]),
                                (["--cluster=other"], ["belongs to the cluster c1", "other"]),
                                (["--node=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["belongs to node n1", "n2"]),
                                ([f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["cluster_cert", "n2.crt", "it is not for n1, this node's name"]),

@@ -1024,6 +1024,20 @@ void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, ui
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
 }
 
+void eng_entries_seen(struct eng_store *store, struct eng_rows_digest *out)
+{
+        memset(out, 0, sizeof(*out));
+}
+
+void eng_entry_set(struct eng_store *store, uint64_t id, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen, struct eng_str bytes,
+                   eng_done done, void *arg)
+{
+        if (bytes.data == NULL)
+                eng_text_delete(store, id, kind, expected, done, arg);
+        else
+                eng_text_set(store, id, kind, expected, bytes, done, arg);
+}
+
 static void run_version_page(struct fake_later *later)
 {
         ((eng_versions_done)later->fn)(later->arg, later->rv, later->thing, (unsigned)later->bucket, later->flag);
