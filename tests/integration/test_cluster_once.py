@@ -50,7 +50,7 @@ def keys(cluster, bucket):
 def test_an_inventory_report_is_written_once(cluster):
     s3 = s3_of(cluster)
     for bucket in ("listed", "reports"):
-        s3.create_bucket(Bucket=bucket)
+        ask(cluster, "a bucket is made", lambda s3, b=bucket: s3.create_bucket(Bucket=b))
     for i in range(5):
         s3.put_object(Bucket="listed", Key=f"k{i}", Body=b"x")
     s3.put_bucket_versioning(Bucket="reports", VersioningConfiguration={"Status": "Enabled"})
@@ -77,7 +77,7 @@ def test_an_inventory_report_is_written_once(cluster):
 
 def test_what_expires_gets_one_marker(cluster):
     s3 = s3_of(cluster)
-    s3.create_bucket(Bucket="expiring")
+    ask(cluster, "a bucket is made", lambda s3: s3.create_bucket(Bucket="expiring"))
     s3.put_bucket_versioning(Bucket="expiring", VersioningConfiguration={"Status": "Enabled"})
     s3.put_bucket_lifecycle_configuration(Bucket="expiring", LifecycleConfiguration={"Rules": [
         {"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}]})
@@ -100,7 +100,7 @@ def test_what_expires_gets_one_marker(cluster):
 def test_each_request_is_logged_once(cluster):
     s3 = s3_of(cluster)
     for bucket in ("logged", "logs"):
-        s3.create_bucket(Bucket=bucket)
+        ask(cluster, "a bucket is made", lambda s3, b=bucket: s3.create_bucket(Bucket=b))
     let_in(cluster, "logs", "logging.s3.amazonaws.com", "logged")
     s3.put_bucket_logging(Bucket="logged", BucketLoggingStatus={"LoggingEnabled": {"TargetBucket": "logs", "TargetPrefix": "log/"}})
     asked = collections.Counter()
