@@ -27,6 +27,8 @@ void eng_recover_answers(struct eng_store *store);
  * none.
  */
 struct eng_member *eng_recover_take_late(struct eng_store *store);
+/* Slots whose drive the start is still opening, again and again, or has opened late: nobody else opens it, which would take its session from it. */
+eng_mask eng_recover_opening(const struct eng_store *store);
 /* ---- bodies of EPOCH records (epoch_body.c; also engine.h) ---- */
 
 /* Encodes an epoch record body of these members. NULL: no memory. */

@@ -656,7 +656,9 @@ int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number)
 /* Its folder went away; or, in a cluster, its node did not serve it yet when this process began. */
 static bool may_come_back(const struct eng_store *store, const struct eng_member *m)
 {
-        return m->local != NULL ? eng_drive_vanished(m->local) : store->options.cluster != NULL;
+        if (m->local != NULL)
+                return eng_drive_vanished(m->local);
+        return store->options.cluster != NULL && !(eng_recover_opening(store) & eng_bit((unsigned)(m - store->members)));
 }
 
 /*

@@ -272,6 +272,21 @@ static void recover_opened(struct lp_msg *msg)
         }
 }
 
+eng_mask eng_recover_opening(const struct eng_store *store)
+{
+        const struct recovery *r = store->coord->recovery;
+        eng_mask mask = 0;
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                const struct opening *o = &r->opening[i];
+
+                if (o->member != NULL && (!o->joined || o->late) && is_own_slot(store, o->member))
+                        mask |= eng_bit(o->member->identity.slot);
+        }
+        return mask;
+}
+
 struct eng_member *eng_recover_take_late(struct eng_store *store)
 {
         struct recovery *r = store->coord->recovery;

@@ -452,6 +452,12 @@ MUTATIONS = {
         "        eng_feed_strangers(server->options.store, HOME_GRANT_NS);\n",
         "",
     ),
+    "nodes-opened-twice": (
+        "a drive that the start is still opening is opened by the look for drives that are away, too",
+        "engine/epoch/hot_add.c",
+        "        return store->options.cluster != NULL && !(eng_recover_opening(store) & eng_bit((unsigned)(m - store->members)));",
+        "        return store->options.cluster != NULL;",
+    ),
     "nodes-lost-first": (
         "whoever comes first is the truth of a lost group, also if it left earlier",
         "engine/placement/truth.c",
