@@ -124,7 +124,7 @@ static const char *grow_refusal(const struct eng_grow *g, int *rv)
         if (store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
         *rv = -ENOTSUP;
-        if (c->decided == NULL || store->options.cluster->path == NULL)
+        if (c->decided == NULL || (g->kind != GROW_REMOVE && store->options.cluster->path == NULL))
                 return "the store is no cluster's";
         if (g->kind == GROW_REMOVE)
                 return eng_rebalance_refuses(store, g->slots, rv);

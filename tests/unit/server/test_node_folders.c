@@ -61,7 +61,7 @@ static int setup(void **state)
                         return -1;
         }
         return srv_settings_set(&f.settings, SRV_SETTING_cluster, SRV_FROM_COMMAND_LINE, "c1", "cluster", &f.error) != 0 ||
-                               srv_settings_set(&f.settings, SRV_SETTING_node, SRV_FROM_COMMAND_LINE, "n1", "node", &f.error) != 0 ||
+                               srv_settings_set(&f.settings, SRV_SETTING_node, SRV_FROM_FILE, "n1", "node", &f.error) != 0 ||
                                srv_settings_set(&f.settings, SRV_SETTING_format, SRV_FROM_COMMAND_LINE, "yes", "format", &f.error) != 0
                        ? -1
                        : 0;
