@@ -197,7 +197,8 @@ void net_link_end(struct net_link *link, const char *why)
                 net_conn_close(link->conn, why);
         link->state = NET_LINK_IDLE;
         net_calls_fail(link, -ENOTCONN);
-        link_tell_all(link);
+        if (link->number == NET_CONTROL) /* of others `asking` belongs to that one's loop */
+                link_tell_all(link);
 }
 
 void net_link_newer_boot(struct net_link *link, uint64_t boot)

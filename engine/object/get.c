@@ -87,6 +87,11 @@ void eng_get_free_spares(struct eng_loop *el)
                 free(get);
         }
         el->home.spare_get_count = 0;
+        while ((get = TAILQ_FIRST(&el->home.gets)) != NULL) { /* what is late of them does not come back: the drives are closed */
+                TAILQ_REMOVE(&el->home.gets, get, link);
+                release_get(get);
+                free(get);
+        }
 }
 
 static void end_get(struct eng_get *get)
