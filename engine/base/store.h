@@ -205,6 +205,7 @@ struct eng_home_part {
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
         struct eng_read_times read_times;  /* of shards */
+        LIST_HEAD(, get_stripe) left_stripes; /* whose reads are still out, and nobody's (object/get_hedge.c) */
         struct eng_gets spare_gets;        /* memory of some that were: more than malloc() keeps at hand */
         unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */

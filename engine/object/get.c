@@ -80,6 +80,7 @@ static void spare_get(struct eng_get *get)
 
 void eng_get_free_spares(struct eng_loop *el)
 {
+        struct get_stripe *left;
         struct eng_get *get;
 
         while ((get = TAILQ_FIRST(&el->home.spare_gets)) != NULL) {
@@ -87,10 +88,9 @@ void eng_get_free_spares(struct eng_loop *el)
                 free(get);
         }
         el->home.spare_get_count = 0;
-        while ((get = TAILQ_FIRST(&el->home.gets)) != NULL) { /* what is late of them does not come back: the drives are closed */
-                TAILQ_REMOVE(&el->home.gets, get, link);
-                release_get(get);
-                free(get);
+        while ((left = LIST_FIRST(&el->home.left_stripes)) != NULL) { /* their reads do not come back: the drives are closed */
+                LIST_REMOVE(left, left_link);
+                free(left);
         }
 }
 

@@ -25,7 +25,8 @@ struct get_read {
  * more; it goes with the last read.
  */
 struct get_stripe {
-        struct eng_get *get;
+        struct eng_get *get;           /* NULL: its reads are nobody's; it is one of el->home.left_stripes */
+        LIST_ENTRY(get_stripe) left_link;
         enum get_stripe_state state;
         struct eng_part part;
         uint32_t stripe, unit;

@@ -30,8 +30,10 @@ void eng_get_left_read(struct get_stripe *s, struct eng_op *op)
                 lp_slot_put(lp_self(), op->read.slot);
                 lp_unreserve(lp_self(), LP_SHARE_GET, 1);
         }
-        if (--s->pending == 0)
-                free(s);
+        if (--s->pending > 0)
+                return;
+        LIST_REMOVE(s, left_link);
+        free(s);
 }
 
 /* Its reads that are not back, and their slots, are nobody's from here on; it has no others any more. */
@@ -46,6 +48,7 @@ static void leave_reads(struct eng_get *get, struct get_stripe *s)
         get->used -= s->pending;
         get->reserve.count -= s->pending;
         s->get = NULL;
+        LIST_INSERT_HEAD(&get->el->home.left_stripes, s, left_link);
 }
 
 /* ---- the end of a hedge ---------------------------------------------------------------------- */

@@ -501,6 +501,7 @@ static int make_loops(struct eng_store *store)
                 eng_hasher_init(&el->home.hasher, el->loop);
                 el->home.bulk_hasher = store->hasher_count == 0 ? &el->home.hasher : &store->hashers[i % store->hasher_count];
                 TAILQ_INIT(&el->home.gets);
+                LIST_INIT(&el->home.left_stripes);
                 TAILQ_INIT(&el->home.spare_gets);
                 STAILQ_INIT(&el->leader.deferred);
                 STAILQ_INIT(&el->leader.early_deferred);
