@@ -120,7 +120,6 @@ bool srv_node_gateway_close(struct srv_node_gateway *g)
 {
         if (g == NULL)
                 return true;
-        g->home.arg = g;
         g->home.stopped = g->link != NULL ? end_calls : NULL;
         if (!srv_daemon_close(&g->daemon))
                 return false;
