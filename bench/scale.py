@@ -28,7 +28,7 @@ from lib.loadgen import run_load
 from lib.machine import GIB, KIB, MIB, allow_many_files, machine, say
 from lib.servers import Millrace
 from lib.tables import table
-from lib.watching import cpu_seconds, health, metrics, resting, until
+from lib.watching import cpu_seconds, health, metrics, resting, stat_fields, until
 
 ORPHAN_BYTES = 8 * KIB  # of each that generate plants, header included
 PAGE = resource.getpagesize()
@@ -42,7 +42,7 @@ EMPTY = "start of an empty store"
 
 def stat_of(pid):
     """What the process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = stat_fields(pid)
     io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {"cpu_s": cpu_seconds(pid), "minor": int(fields[7]), "major": int(fields[9]),

@@ -45,11 +45,6 @@ void home_ask_lost(struct net_request *request)
         home_asked_free(request->user);
 }
 
-static void home_asked_answered(struct net_request *request)
-{
-        home_asked_free(request->user);
-}
-
 static void home_asked_reply(struct lp_msg *msg)
 {
         struct home_asked *a = container_of(msg, struct home_asked, msg);
@@ -60,7 +55,7 @@ static void home_asked_reply(struct lp_msg *msg)
         a->answer.bulk[0] = (struct iovec){asked->answer, asked->answer_len};
         a->answer.bulk_count = fits;
         a->request->user = a;
-        a->request->answered = home_asked_answered;
+        a->request->answered = home_ask_lost; /* it is over, too */
         net_reply(a->request, &a->answer);
 }
 

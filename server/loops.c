@@ -31,18 +31,19 @@ static unsigned processors(void)
 int srv_loops_plan(const struct srv_settings *settings, enum srv_part part, unsigned *count, unsigned *slots, struct srv_error *error)
 {
         static const unsigned eighths[SRV_PARTS] = {[SRV_PART_ALL] = 8, [SRV_PART_GATEWAY] = 4, [SRV_PART_LINKS] = 3, [SRV_PART_LEADER] = 1};
-        bool node = part != SRV_PART_ALL;
-        uint64_t memory = settings->memory, each, least = (node ? 2 : 1) * MEMORY_EACH_DEFAULT;
+        const bool node = part != SRV_PART_ALL;
+        const unsigned times = node ? 2 : 1; /* what one machine's store needs at least */
+        uint64_t memory = settings->memory, each, least = times * MEMORY_EACH_DEFAULT;
         char size[32];
 
         *count = settings->loops != 0 ? (unsigned)settings->loops : processors();
         if (memory == 0)
                 memory = *count * least > MEMORY_DEFAULT ? *count * least : MEMORY_DEFAULT;
         each = memory / *count / LP_SLOT_SIZE;
-        if (each < (node ? 2 : 1) * SLOTS_LEAST) {
+        if (each < times * SLOTS_LEAST) {
                 srv_format_size(memory, size, sizeof(size));
                 return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops%s, which need %" PRIu64 "MiB", size, *count, node ? " of a node" : "",
-                                ((uint64_t)*count * (node ? 2 : 1) * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
+                                ((uint64_t)*count * times * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
         }
         each = each * eighths[part] / 8;
         if (part == SRV_PART_LEADER)

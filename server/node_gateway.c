@@ -140,7 +140,6 @@ bool srv_node_gateway_close(struct srv_node_gateway *g)
 {
         if (g == NULL)
                 return true;
-        g->home.arg = g;
         g->home.stopped = g->link != NULL ? end_calls : NULL;
         g->home.quiet = loops_are_left;
         if (!srv_daemon_close(&g->daemon))

@@ -349,19 +349,28 @@ static int switches_keep_cluster(struct srv_switches *switches, const struct kep
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static struct srv_switches *switches_new(const struct srv_settings *settings, struct gw_gateway *gateway)
+{
+        struct srv_switches *switches = calloc(1, sizeof(*switches));
+
+        if (switches == NULL)
+                return NULL;
+        switches->gateway = gateway;
+        switches->by_setting[SRV_READ_ONLY] = settings->read_only;
+        pthread_mutex_init(&switches->lock, NULL);
+        return switches;
+}
+
 int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
                       struct srv_switches **out)
 {
-        struct srv_switches *switches = calloc(1, sizeof(*switches));
+        struct srv_switches *switches = switches_new(settings, gateway);
         int rv;
 
         if (switches == NULL)
                 return -ENOMEM;
         switches->store = store;
-        switches->gateway = gateway;
         switches->lead = lead;
-        switches->by_setting[SRV_READ_ONLY] = settings->read_only;
-        pthread_mutex_init(&switches->lock, NULL);
         rv = lead != NULL ? switches_load_cluster(switches) : switches_load(switches, &settings->drive);
         if (rv != 0) {
                 srv_switches_free(switches);
@@ -375,13 +384,10 @@ int srv_switches_open(const struct srv_settings *settings, struct eng_store *sto
 
 int srv_switches_of_node(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_switches **out)
 {
-        struct srv_switches *switches = calloc(1, sizeof(*switches));
+        struct srv_switches *switches = switches_new(settings, gateway);
 
         if (switches == NULL)
                 return -ENOMEM;
-        switches->gateway = gateway;
-        switches->by_setting[SRV_READ_ONLY] = settings->read_only;
-        pthread_mutex_init(&switches->lock, NULL);
         switches_apply(switches);
         *out = switches;
         return 0;

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from .loadgen import run_load
 from .servers import Minio, Server, free_port, status_of
+from .watching import TICK, stat_fields
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 def tree(process):
@@ -24,12 +24,12 @@ def tree(process):
     return found
 
 
-def cpu_seconds(processes):
+def cpu_of_all(processes):
     """That these and all below them have used, themselves and by children that ended."""
     total = 0
     for pid in (pid for process in processes for pid in tree(process)):
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            fields = stat_fields(pid)
         except OSError:
             continue
         total += sum(int(field) for field in fields[11:15])
@@ -134,11 +134,11 @@ def run_at_all(options, group, kind, count, conns, arguments, keys):
     """The same operation through every member at once, count and conns in all: what all of them took. keys: that there are to read; None: it writes, each member its part of them."""
     members = group.members()
     share = count // len(members)
-    before = cpu_seconds(group.processes())
+    before = cpu_of_all(group.processes())
     with concurrent.futures.ThreadPoolExecutor(len(members)) as pool:
         runs = [pool.submit(run_load, options, member, kind, *arguments, "--count", share, "--conns", max(1, conns // len(members)),
                             *(["--start", number * share] if keys is None else ["--keys", keys]))
                 for number, member in enumerate(members)]
         done = [run.result() for run in runs]
     return {"ops": sum(d["ops"] for d in done), "errors": sum(d["errors"] for d in done), "ops_s": sum(d["ops_s"] for d in done),
-            "bytes": sum(d["bytes"] for d in done), "cpu_s": cpu_seconds(group.processes()) - before}
+            "bytes": sum(d["bytes"] for d in done), "cpu_s": cpu_of_all(group.processes()) - before}

@@ -39,7 +39,12 @@ def until(condition, seconds, what, pause_s=0.02):
     return time.monotonic() - started
 
 
+def stat_fields(pid):
+    """Of a process, from its state on: proc(5) counts that as the third."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+
+
 def cpu_seconds(pid):
     """That a process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    fields = stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / TICK

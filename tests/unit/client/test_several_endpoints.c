@@ -123,6 +123,13 @@ static unsigned requests_of(const struct store *store)
         return all;
 }
 
+/* So many requests, none of which fails. */
+static void delete_all(struct mr_client *client, unsigned count)
+{
+        for (unsigned i = 0; i < count; i++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+}
+
 static void get_whole(struct mr_client *client)
 {
         struct mr_get get = {.bucket = "bkt", .key = "k"};
@@ -142,8 +149,7 @@ static void requests_spread(void **state)
         struct store store;
         struct mr_client *client = start(&store, SERVES, SERVES, 1);
 
-        for (unsigned i = 0; i < 120; i++)
-                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        delete_all(client, 120);
         assert_string_equal(mr_client_endpoint(client), store.server[0].fake.url);
         stop(&store, client);
         for (unsigned i = 0; i < SERVERS; i++)
@@ -159,8 +165,7 @@ static void retries_go_elsewhere(void **state)
                 struct mr_client *client = start(&store, manners[i], SERVES, 2);
 
                 /* two attempts are enough: the second is never where the first was */
-                for (unsigned k = 0; k < 16; k++)
-                        assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+                delete_all(client, 16);
                 stop(&store, client);
                 assert_int_equal(store.server[1].served + store.server[2].served, 16);
         }
@@ -172,8 +177,7 @@ static void those_that_fail_are_avoided(void **state)
         struct store store;
         struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 2);
 
-        for (unsigned k = 0; k < 100; k++)
-                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        delete_all(client, 100);
         stop(&store, client);
         assert_in_range(store.server[0].fake.requests, 1, 8);
 }
@@ -184,8 +188,7 @@ static void a_stopped_one_is_avoided(void **state)
         struct mr_client *client = start(&store, SERVES, SERVES, 2);
 
         shutdown(store.server[0].fake.listen_fd, SHUT_RDWR); /* connections are refused from now on */
-        for (unsigned k = 0; k < 100; k++)
-                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        delete_all(client, 100);
         stop(&store, client);
         assert_int_equal(store.server[1].served + store.server[2].served, 100);
 }
@@ -196,8 +199,7 @@ static void one_that_comes_back_is_used_again(void **state)
         struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 2);
         unsigned served = 0;
 
-        for (unsigned k = 0; k < 30; k++)
-                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        delete_all(client, 30);
         pthread_mutex_lock(&store.server[0].fake.lock);
         store.server[0].manner = SERVES;
         pthread_mutex_unlock(&store.server[0].fake.lock);
@@ -228,8 +230,7 @@ static void one_that_hangs_is_given_up(void **state)
         struct store store;
         struct mr_client *client = start(&store, SLEEPS, SERVES, 2);
 
-        for (unsigned k = 0; k < 8; k++)
-                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        delete_all(client, 8);
         stop(&store, client);
         assert_int_equal(store.server[1].served + store.server[2].served, 8);
 }
