@@ -3,7 +3,6 @@
  * crashes and damage.
  */
 #include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,23 +284,9 @@ static void test_rewritten_shard(void **state)
 
 #define MANY 30u
 
-struct hold {
-        struct lp_msg msg;
-        sem_t go;
-};
-
-static void hold_loop(struct lp_msg *msg)
-{
-        struct hold *hold = (struct hold *)msg;
-
-        while (sem_wait(&hold->go) != 0)
-                ;
-}
-
 /* Ops from three loops at once; the drive belongs to the first. */
 static void test_many_loops(void **state)
 {
-        struct hold hold = {.msg.run = hold_loop};
         static struct fx_op writes[MANY], syncs[MANY], reads[MANY];
         static uint8_t *slots[MANY];
         struct eng_drive_info info;
@@ -319,17 +304,14 @@ static void test_many_loops(void **state)
         }
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&writes[i]), 0);
-        sem_init(&hold.go, 0, 0);
-        for (tries = 0; tries < 20 && !shared; tries++) { /* a busy machine may let them come one by one */
+        for (tries = 0; tries < 20 && !shared; tries++) {
                 eng_drive_info(fx.local, &info);
                 before = info.syncs; /* the index has segments flushed, too, on a slow machine more than one */
-                lp_post(fx.loops[0], &hold.msg); /* however quick flushes are, some wait */
                 for (i = 0; i < MANY; i++) {
                         memset(&syncs[i], 0, sizeof(syncs[i]));
                         syncs[i].op.kind = ENG_OP_SYNC;
-                        fx_start(&fx, i % 3, &syncs[i]);
                 }
-                sem_post(&hold.go);
+                fx_start_group(&fx, syncs, MANY);
                 for (i = 0; i < MANY; i++)
                         assert_int_equal(fx_wait(&syncs[i]), 0);
                 eng_drive_info(fx.local, &info);
@@ -346,7 +328,6 @@ static void test_many_loops(void **state)
                 assert_true(is_right(&reads[i], 1000 + i));
                 free(slots[i]);
         }
-        sem_destroy(&hold.go);
         fx_destroy(&fx);
 }
 
