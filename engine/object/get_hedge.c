@@ -84,10 +84,13 @@ void eng_get_hedge_lost(struct eng_get *get, struct get_stripe *s)
 static bool hedge_covers(const struct get_stripe *s, unsigned shard, uint32_t from, uint32_t to)
 {
         const struct eng_op *op = &s->read[shard].op;
-        uint32_t end = op->read.offset + op->read.len;
         bool ends = shard + 1u == s->part.head.k || eng_get_is_zero_unit(s, shard + 1);
+        uint32_t end;
 
-        if (s->state_of[shard] != SHARD_GOOD || op->read.offset > from)
+        if (s->state_of[shard] != SHARD_GOOD) /* else the operation is the drive's */
+                return false;
+        end = op->read.offset + op->read.len;
+        if (op->read.offset > from)
                 return false;
         if (end >= to)
                 return true;
