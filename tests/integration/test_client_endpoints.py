@@ -6,7 +6,8 @@ import pytest
 
 import millrace
 from tests.integration.test_drives import cli
-from tests.support.cluster import Cluster, free_ports, wait_until
+from tests.support.cluster import Cluster, wait_until
+from tests.support.ports import free_ports
 from tests.support.daemon import CLI, PATIENCE, sanitizer_environment
 from tests.support.proxy import Proxy
 

@@ -11,31 +11,7 @@ import time
 from pathlib import Path
 
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, SANITIZER_REPORT, WRAP, DaemonError, mortal, sanitizer_environment
-
-def free_ports(count):
-    """Ports that nobody has now; all at once, so that no two are the same."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for s in held:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in held]
-    finally:
-        for s in held:
-            s.close()
-
-
-def free_pair():
-    """A port that nobody has, and whose next one nobody has: the leader of pool 1 listens there."""
-    for _ in range(100):
-        port, = free_ports(1)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port + 1))
-                return port
-            except (OSError, OverflowError):
-                continue
-    raise OSError("no two ports in a row are free")
+from tests.support.ports import free_ports, free_row
 
 
 def wait_until(condition, timeout, what, log=lambda: ""):
@@ -83,7 +59,7 @@ class Node:
         for drive in self.drives:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
-        self.links, (self.s3, self.admin) = free_pair(), free_ports(2)
+        self.links, (self.s3, self.admin) = free_row(2), free_ports(2)  # the leader of pool 1 listens behind the node
         self.process, self.log_start = None, 0
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
@@ -173,11 +149,22 @@ class Cluster:
         subprocess.run([str(CLI), *map(str, words)], capture_output=True, text=True, timeout=60 * PATIENCE, check=True, env=sanitizer_environment())
 
     def init(self, *options, nodes=None, status=0):
-        done = subprocess.run(WRAP + [str(PROGRAM), "--init-cluster", "--cluster", self.name, "--etcd", self.etcd.url, "--new-pool-nodes",
-                                      ",".join(f"n{number}" for number in nodes or self.nodes), *options],
-                              capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env=sanitizer_environment())
-        assert done.returncode == status, (done.stdout, done.stderr)
-        return done.stdout + done.stderr
+        command = WRAP + [str(PROGRAM), "--init-cluster", "--cluster", self.name, "--etcd", self.etcd.url, "--new-pool-nodes", ",".join(f"n{number}" for number in nodes or self.nodes)]
+        with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=sanitizer_environment()) as init:
+            said = self.wait_init(init)
+        assert init.returncode == status, said
+        return said
+
+    def wait_init(self, init):
+        """What it said. It would wait long for a node that has ended."""
+        end = time.monotonic() + 60 * PATIENCE
+        while True:
+            try:
+                return init.communicate(timeout=0.5)[0]
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > end or any(node.process is not None and node.process.poll() is not None for node in self.nodes.values()):
+                    init.kill()
+                    raise DaemonError(f"no cluster was made: {init.communicate()[0]}\n{self.said()}") from None
 
     def reseed_process(self, *options):
         with open(self.folder / "reseed.log", "ab") as log:
