@@ -320,6 +320,20 @@ static bool is_removed(void)
         return true;
 }
 
+/* Too few nodes would be left: one that is gone is replaced. */
+static void stop_removing(void)
+{
+        const struct sim_disk *disk = disk_in_use(work.slot);
+
+        work.job = JOB_NONE;
+        if (disk != NULL)
+                return;
+        work.disk = sim_disk_new();
+        if (work.disk == NULL)
+                sim_fail("the simulator has too few disks");
+        work.job = JOB_REPLACE;
+}
+
 /* The last request has been answered, or was forgotten with its process. */
 static bool is_answered(void)
 {
@@ -334,6 +348,8 @@ static bool is_answered(void)
                 return true;
         operator_figures.refused++;
         sim_trace("operator: refused: %d %s", report.rv, report.text);
+        if (work.job == JOB_REMOVE && report.rv == -EINVAL)
+                stop_removing();
         return true;
 }
 
@@ -369,7 +385,7 @@ static void take_in(void)
 
 static void take_out(void)
 {
-        if (((coord()->shape.leaving | coord()->wish.leaving) & eng_bit(work.slot)) || !is_answered())
+        if (((coord()->shape.leaving | coord()->wish.leaving) & eng_bit(work.slot)) || !is_answered() || work.job != JOB_REMOVE)
                 return;
         if (eng_drive_remove(world.store, work.slot, &work.number) != 0)
                 work.number = 0;
