@@ -593,6 +593,8 @@ static void store_start(struct lp_msg *msg)
         struct eng_coord *c = container_of(msg, struct eng_coord, start_msg);
 
         assert(c->phase == ENG_PHASE_NEW);
+        if (c->store->stopping)
+                return; /* it is closed before its loop came to this */
         if (eng_is_home(c->store)) {
                 eng_home_begin(c->store);
                 return;
