@@ -364,7 +364,7 @@ NAMED = [
     ("a cluster's generation is another than a node's folders have seen", "cluster/directory.c", "if (cl_generation_judge(&seen, &found) != CL_SEEN_FINE)", "if (false)", ("unit test_node",)),
     ("a cluster whose format was deleted is taken for a new one", "cluster/directory.c", "d->known.generation == 0 && seen.generation.number == 0 ?", "true ?", ("unit test_node",)),
     ("one bad entry of a node blinds all nodes", "cluster/directory.c", "view_add_node(view, number, key);\n                return 0;", "view_add_node(view, number, key);\n                return view->count > 0 && view->members[view->count - 1].revision == key->mod_revision ? 0 : -EBADMSG;", ("unit test_node",)),
-    ("a cluster's epoch is written before etcd has it", "engine/epoch/coord.c", "if (store->options.cluster == NULL) {\n                epoch_submit_to(all, to);", "if (true) {\n                epoch_submit_to(all, to);", ("unit test_decided",)),
+    ("a cluster's epoch is written before etcd has it", "engine/epoch/epoch_append.c", "if (store->options.cluster == NULL) {\n                epoch_submit_to(all, to);", "if (true) {\n                epoch_submit_to(all, to);", ("unit test_decided",)),
     ("a cluster's start asks for a majority", "engine/base/placement.c", "if (map->decided)", "if (false)", ("unit test_decided",)),
     ("a cluster's start takes an epoch that drives know better than etcd", "engine/epoch/recover.c", "if (c->decided != NULL && eng_decided_denied(", "if (false && eng_decided_denied(", ("unit test_decided",)),
     ("the number of an epoch that was decided and never in force is used again", "engine/epoch/decided.c", "eng_epoch_of(c->decided)->number > newest", "false", ("unit test_decided",)),

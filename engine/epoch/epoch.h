@@ -7,7 +7,7 @@
 
 #include "engine/base/store.h"
 
-/* ---- membership (broadcast.c, coord.c, recover.c) -------------------------------------------- */
+/* ---- membership (broadcast.c, coord.c, epoch_append.c, recover.c) -----------------------------  */
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
