@@ -66,10 +66,11 @@ void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s)
 
 void eng_get_drop_stripes(struct eng_get *get)
 {
-        if (get->stripes[0] == NULL)
-                return;
-        eng_get_drop_stripe(get, get->stripes[0]);
-        eng_get_drop_stripe(get, get->stripes[1]);
+        unsigned i;
+
+        for (i = 0; i < 2; i++)
+                if (get->stripes[i] != NULL) /* for the second there may have been no memory */
+                        eng_get_drop_stripe(get, get->stripes[i]);
 }
 
 /* ---- where a byte is ------------------------------------------------------------------------- */
