@@ -320,7 +320,21 @@ static bool is_removed(void)
         return true;
 }
 
-/* The last request has been answered, or was forgotten with its process. */
+/* Too little would be left without it, however often he asks. What is lost is replaced, then. */
+static void cannot_remove(void)
+{
+        struct sim_disk *disk = disk_in_use(work.slot);
+
+        work.job = JOB_NONE;
+        if (disk != NULL)
+                return;
+        work.disk = sim_disk_new();
+        if (work.disk == NULL)
+                sim_fail("the simulator has too few disks");
+        work.job = JOB_REPLACE;
+}
+
+/* The last request has been answered, or was forgotten with its process. False, too: nothing is to be asked for. */
 static bool is_answered(void)
 {
         struct eng_hot_add_report report;
@@ -334,7 +348,9 @@ static bool is_answered(void)
                 return true;
         operator_figures.refused++;
         sim_trace("operator: refused: %d %s", report.rv, report.text);
-        return true;
+        if (work.job == JOB_REMOVE && report.rv == -EINVAL)
+                cannot_remove();
+        return work.job != JOB_NONE;
 }
 
 /*
