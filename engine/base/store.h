@@ -340,7 +340,7 @@ struct eng_coord {
                 uint8_t id[FMT_ID];
         } found, own[ENG_DECIDED_OWN]; /* the epoch that etcd had at the start; those of this run, by number */
         struct lp_timer epoch_timer;   /* there was no memory to make it */
-        struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
+        struct epoch_append *append;   /* epoch_append.c's own: the record of an epoch is on its way; NULL: none */
         struct lp_timer append_timer;
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {

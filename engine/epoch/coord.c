@@ -174,7 +174,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
-        assert(c->changing && c->view.paused && c->append_later == NULL);
+        assert(c->changing && c->view.paused && c->append == NULL);
         if (!eng_lost_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
@@ -258,6 +258,7 @@ static void coord_go_on_without(struct eng_store *store, unsigned slot, const st
         if (c->changing && eng_broadcast(store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(store);
+        eng_epoch_append_without(store, slot);
 }
 
 void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
