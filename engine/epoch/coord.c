@@ -282,6 +282,7 @@ void eng_coord_open(struct eng_store *store)
         assert(c->view.ready);
         eng_phase_set(c, ENG_PHASE_OPEN);
         eng_feed_open(store);
+        eng_discards_open(store);
         store->first_epoch = c->view.epoch;
         if (((lost != 0 || c->again) && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
