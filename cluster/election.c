@@ -36,6 +36,18 @@ static bool may_lose_groups(const struct cl_election *e, const struct eng_epoch_
         return e->unchanged >= CL_PATIENCE_NS + e->stagger && 2 * __builtin_popcountll(there & all) > __builtin_popcountll(all);
 }
 
+/*
+ * The key's owner was heard there of late. Of one that has just taken the key nothing may have come yet: what is told is
+ * of the leader before, which has given up or is dead. So it has as long, from when this node has seen that it is the
+ * owner. Else whoever looks in these milliseconds takes the key from it, and waits for what was granted to it.
+ */
+static bool hears_owner(const struct cl_election *e, const struct cl_witness *w)
+{
+        if (w->newest < e->owner)
+                return e->unchanged < CL_SILENCE_NS || w->heard_ns < CL_SILENCE_NS;
+        return !w->released && w->heard_ns < CL_SILENCE_NS;
+}
+
 enum cl_election_verdict cl_election_judge(const struct cl_election *e)
 {
         struct eng_epoch_info info;
@@ -53,7 +65,7 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
 
                 if (!w->answered)
                         continue;
-                if (e->led && !w->released && w->heard_ns < CL_SILENCE_NS)
+                if (e->led && hears_owner(e, w))
                         return CL_HEARD;
                 there |= w->slots & slots_of_node(&info, w->node);
         }

@@ -28,11 +28,13 @@ struct cl_witness {
         uint64_t slots;    /* that it serves, with the drives that the epoch names; a bit each */
         uint64_t heard_ns; /* since anything came of the newest term's leader, or since its process began */
         bool released;     /* that leader has given its grant back */
+        uint64_t newest;   /* the revision of that term */
 };
 
 struct cl_election {
         uint16_t node;      /* this one */
-        bool led;           /* the leader key is there */
+        bool led;           /* the leader key is there, */
+        uint64_t owner;     /* ... and has this revision: that of its owner's term */
         uint64_t unchanged; /* ns for which this node has seen the key as it is now */
         const void *epoch;  /* body that etcd has */
         size_t epoch_len;

@@ -102,8 +102,9 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 w->slots = slots_of_state(&a->state, epoch);
                 w->heard_ns = a->state.heard_ns;
                 w->released = a->state.released;
+                w->newest = a->state.newest.revision;
                 *heard |= a->state.heard;
-                *fresh |= !a->state.released && a->state.heard_ns < HURRY_AFTER_NS;
+                *fresh |= w->newest < (uint64_t)e->leader_revision || (!w->released && w->heard_ns < HURRY_AFTER_NS);
         }
         return count;
 }
@@ -132,7 +133,7 @@ static uint64_t silent_slots(const struct cl_elector *e, const struct eng_epoch_
 static void elector_judge(struct cl_elector *e)
 {
         struct cl_witness witnesses[CL_NODES_MAX];
-        struct cl_election election = {.node = e->options.node, .led = e->led, .epoch = e->epoch, .epoch_len = e->epoch_len, .witnesses = witnesses,
+        struct cl_election election = {.node = e->options.node, .led = e->led, .owner = (uint64_t)e->leader_revision, .epoch = e->epoch, .epoch_len = e->epoch_len, .witnesses = witnesses,
                                        .unchanged = lp_now(e->loop) - e->since, .stagger = e->stagger};
         struct eng_epoch_info epoch;
         enum cl_election_verdict verdict;

@@ -44,6 +44,12 @@ struct eng_homes {
 };
 /* Before the store is started, or on that loop; NULL: no more. It stays until then. */
 void eng_homes_set(struct eng_store *store, const struct eng_homes *homes);
+/*
+ * On that loop, before the store is open: homes may read by what a leader before this one has pinned for
+ * them, of which nothing is known here. For so long from when it is open, no shards that a record has named
+ * are discarded.
+ */
+void eng_pins_strangers(struct eng_store *store, uint64_t ns);
 
 /* Of all rows of the configuration that this store has: what a home says when it joins. */
 void eng_home_digest(struct eng_store *store, struct eng_rows_digest *out);

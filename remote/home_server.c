@@ -853,6 +853,7 @@ static void server_start(struct lp_msg *msg)
         server->homes = (struct eng_homes){.have_told = homes_have_told, .is_past = homes_is_past, .each_pinned = homes_each_pinned, .arg = server};
         eng_homes_set(server->options.store, &server->homes);
         eng_feed_strangers(server->options.store, HOME_GRANT_NS);
+        eng_pins_strangers(server->options.store, HOME_PINS_NS);
         server->timer.expired = server_tick;
         lp_timer_start(server->options.coordinator, &server->timer, LOOK_NS / 4);
 }

@@ -320,6 +320,7 @@ struct eng_coord {
         eng_mask added;                /* FMT_EPOCH_ADDED: goes with the next epoch that is in force */
         uint64_t in_force;             /* number and id of the last epoch that surely was; 0: not known */
         uint8_t in_force_id[FMT_ID];
+        uint64_t strangers_pins_ns;    /* from when the store is open: nothing is discarded by proof (deferred_delete.c) */
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
         bool postponed;                /* one is needed, and etcd does not answer now (decided.c) */
@@ -340,7 +341,7 @@ struct eng_coord {
                 uint8_t id[FMT_ID];
         } found, own[ENG_DECIDED_OWN]; /* the epoch that etcd had at the start; those of this run, by number */
         struct lp_timer epoch_timer;   /* there was no memory to make it */
-        struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
+        struct epoch_append *append;   /* epoch_append.c's own: the record of an epoch is on its way; NULL: none */
         struct lp_timer append_timer;
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
@@ -496,6 +497,7 @@ struct eng_store {
         uint64_t first_epoch;          /* of this run */
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool unsettled_lost;    /* the same, where all members of its group fell silent: until all slots are in (lost_groups.c) */
+        _Atomic uint64_t discards_from; /* lp_now(): what records have named is discarded from then on (deferred_delete.c); 0: the store is not open */
         atomic_bool head_checked;      /* heads.c: one is under way */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */

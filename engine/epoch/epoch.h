@@ -7,7 +7,7 @@
 
 #include "engine/base/store.h"
 
-/* ---- membership (broadcast.c, coord.c, recover.c) -------------------------------------------- */
+/* ---- membership (broadcast.c, coord.c, epoch_append.c, recover.c) ------------------------------ */
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
@@ -109,6 +109,8 @@ void eng_epoch_change(struct eng_store *store);
  */
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed));
+/* That drive has failed, or does not answer: what it is asked for is given up, and it is among `failed`. done() may be called within. */
+void eng_epoch_append_without(struct eng_store *store, unsigned slot);
 /* The store is closed: what waits to be asked for again is not. */
 void eng_epoch_append_free(struct eng_store *store);
 /* Coordinator: events.drive_failed. */

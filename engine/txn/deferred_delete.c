@@ -13,6 +13,7 @@
  *             member may not show it yet. When they have ended every member that is asked does
  *   LOOKUPS   lookups of the group that are under way then: they may have been answered before. Later ones cannot find the value
  *   PINS      readers that did find it
+ *   STRANGERS readers for whom a leader before this one has pinned it: for a while from when this one is open (G7)
  *
  * Then every drive that holds a shard is told to discard it. Each wait ends with operations of
  * drives, which a drive answers or fails over; what waits is bounded in number. What a crash, or
@@ -20,6 +21,7 @@
  */
 #include "engine/call/call_send.h"
 #include "engine/txn/txn.h"
+#include "engine_home.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -103,6 +105,30 @@ eng_mask eng_part_drives(const struct eng_part *part)
                 if (eng_part_slot(part, i) < ENG_DRIVES_MAX)
                         mask |= eng_bit(eng_part_slot(part, i));
         return mask;
+}
+
+void eng_pins_strangers(struct eng_store *store, uint64_t ns)
+{
+        assert(eng_on_coordinator(store));
+        store->coord->strangers_pins_ns = ns;
+}
+
+void eng_discards_open(struct eng_store *store)
+{
+        const uint64_t ns = store->coord->strangers_pins_ns;
+
+        assert(eng_on_coordinator(store));
+        if (atomic_load(&store->discards_from) == 0)
+                atomic_store(&store->discards_from, lp_now(store->coord_loop->loop) + ns);
+}
+
+uint64_t eng_discards_held(const struct eng_store *store)
+{
+        const uint64_t from = atomic_load(&store->discards_from), now = lp_now(lp_self());
+
+        if (from == 0)
+                return UINT64_MAX; /* it is not open yet */
+        return now < from ? from - now : 0;
 }
 
 static void deferred_now(struct eng_deferred *deferred)
@@ -201,6 +227,7 @@ void eng_deferred_tick(struct lp_timer *timer)
 {
         struct eng_loop *el = container_of(timer, struct eng_loop, leader.deferred_timer);
         struct eng_deferred_list all = STAILQ_HEAD_INITIALIZER(all);
+        const bool held = eng_discards_held(el->store) > 0;
         struct eng_deferred *deferred;
 
         assert(eng_on_loop(el));
@@ -211,7 +238,7 @@ void eng_deferred_tick(struct lp_timer *timer)
                         leave_to_orphans(el, deferred);
                         continue;
                 }
-                if (!is_unread(el, deferred) || !agreed(el, deferred)) {
+                if (!is_unread(el, deferred) || !agreed(el, deferred) || held) {
                         STAILQ_INSERT_TAIL(&el->leader.deferred, deferred, link);
                         continue;
                 }

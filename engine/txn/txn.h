@@ -236,6 +236,9 @@ eng_mask eng_part_drives(const struct eng_part *part);
 void eng_deferred_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
 /* Home loop: the shards of an object id that was never named by a record, on these drives. */
 void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives);
+/* Coordinator: the store is open. Any loop: for how long what a record has named is kept, if nobody is known to read it; ns. */
+void eng_discards_open(struct eng_store *store);
+uint64_t eng_discards_held(const struct eng_store *store);
 /* The loop's view says ready: reports that came before are taken. */
 void eng_deferred_ready(struct eng_loop *el);
 void eng_deferred_tick(struct lp_timer *timer);

@@ -18,7 +18,8 @@
  * No drive may be out, and none come or go meanwhile; and no change may have been given up in this
  * run with its record on its way (it counts after the next start). An orphan collection follows
  * each heal that leaves nothing to be done; one that could not be done to its end for want of
- * memory, or since a drive turned something away, is done again.
+ * memory, or since a drive turned something away, is done again. A leader that has just begun does not
+ * know who reads by the word of the one before, and collects nothing for a while.
  */
 #include "engine/base/pacer.h"
 #include "engine/object/object.h"
@@ -633,6 +634,11 @@ void eng_orphans_consider(struct eng_store *store)
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || c->orphans != NULL || c->catch_up != NULL)
                 return;
         lp_timer_stop(store->coord_loop->loop, &c->orphans_timer);
+        if (eng_discards_held(store) > 0) { /* G7 */
+                c->orphans_timer.expired = orphans_retry;
+                lp_timer_start(store->coord_loop->loop, &c->orphans_timer, eng_discards_held(store));
+                return;
+        }
         orphans = calloc(1, sizeof(*orphans));
         if (orphans == NULL) {
                 orphans_later(c);

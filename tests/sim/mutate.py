@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
 engine/drive/, or simnodes for those whose names begin with "nodes-" ("nodes-home-": with a home store on each node; "nodes-lost-": histories that
-lose groups).
+lose groups; "nodes-moves-", "nodes-bounds-": --moves, --bounds, with homes).
 
     tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
@@ -17,6 +17,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHUNK = 250  # seeds of one run
+OPTIONS = {
+    "nodes-home-": ["--homes"],
+    "nodes-lost-": ["--loses"],
+    "nodes-moves-": ["--homes", "--moves"],
+    "nodes-bounds-": ["--homes", "--bounds"],
+}
 
 MUTATIONS = {
     "answers-early": (
@@ -452,6 +458,24 @@ MUTATIONS = {
         "        eng_feed_strangers(server->options.store, HOME_GRANT_NS);\n",
         "",
     ),
+    "nodes-moves-strangers": (
+        "G7: a leader that has just begun discards what homes read by the word of its predecessor",
+        "remote/home_server.c",
+        "        eng_pins_strangers(server->options.store, HOME_PINS_NS);\n",
+        "",
+    ),
+    "nodes-moves-owner": (
+        "a node takes the leader key from one that has just taken it, by what was told of the leader before",
+        "cluster/election.c",
+        "if (w->newest < e->owner)",
+        "if (w->newest < e->owner && !w->answered)",
+    ),
+    "nodes-bounds-epoch": (
+        "the record of an epoch waits for a drive that is known to be gone",
+        "engine/epoch/coord.c",
+        "        eng_epoch_append_without(store, slot);\n",
+        "",
+    ),
     "nodes-opened-twice": (
         "a drive that the start is still opening is opened by the look for drives that are away, too",
         "engine/epoch/hot_add.c",
@@ -524,7 +548,7 @@ def try_one(tree, name, args):
     path.write_text(text.replace(old, new))
     program, seeds = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
     build(tree, program)
-    options = ["--homes"] if name.startswith("nodes-home-") else ["--loses"] if name.startswith("nodes-lost-") else []
+    options = next((options for kind, options in OPTIONS.items() if name.startswith(kind)), [])
     found = first_failure(tree, program, options, seeds)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)

@@ -63,6 +63,8 @@ struct world {
         uint64_t think;                    /* ns between operations, most */
         uint64_t patience;                 /* ns that an answer may take; 0: a long time */
         bool slow_puts;                    /* many bodies have several stripes, and take seconds */
+        bool slow_gets;                    /* many readers take seconds */
+        bool reads_last;                   /* nothing happens that a read which has begun could fail by */
         uint64_t took;                     /* when a change was last acknowledged */
         uint64_t pace;                     /* ns from one operation of a client to the next, nearly, and nobody reads slowly; 0: by `think` */
         char keys[KEYS_MAX][24];

@@ -29,7 +29,7 @@ static uint64_t draw_size(void)
         size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
         if (sim_chance(SIM_CLIENTS, 8))
                 size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
-        if (world.slow_puts && sim_chance(SIM_CLIENTS, 2))
+        if ((world.slow_puts || world.slow_gets) && sim_chance(SIM_CLIENTS, 2))
                 size = (2u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
         if (loss_planned() && sim_chance(SIM_LOSS, 4)) /* of several stripes */
                 size = (1u << 20) + sim_below(SIM_LOSS, 6u << 20);
@@ -224,6 +224,9 @@ static void end_get(struct client *c, int rv)
 {
         bool lost = rv == -EIO && c->get != NULL && loss_meets(c->content, c->offset, c->end);
 
+        if (world.reads_last && rv != 0 && rv != ENG_GET_BUSY && rv != -EAGAIN)
+                sim_fail("client %u: get of key %u, content %u, which had begun, ends with %d at %llu", c->number, c->key, c->content, rv,
+                         (unsigned long long)c->offset);
         eng_get_close(c->get);
         c->get = NULL;
         if (rv != 0 && !lost)
@@ -404,7 +407,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         client_moved(c);
-        c->slow = !c->verifying && world.pace == 0 && sim_chance(SIM_CLIENTS, 8);
+        c->slow = !c->verifying && world.pace == 0 && sim_chance(SIM_CLIENTS, world.slow_gets ? 2 : 8);
         c->ranges = sim_chance(SIM_CLIENTS, 8) ? 1 : 0;
         c->beside = is_lost(c);
         if (c->beside != 0)

@@ -413,11 +413,8 @@ static void on_disk(struct sim_disk *disk, bool fails)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* A loop of some home store is held up. False: there is none. */
-static bool block_home(uint64_t most)
+bool faults_block_home(uint64_t ns)
 {
-        uint64_t ns = sim_skewed(SIM_FAULTS, 50 * SIM_US, most);
-
         if (world.home_count == 0)
                 return false;
         sim_trace("a loop of a home does nothing for %.3f ms", (double)ns / 1e6);
@@ -527,7 +524,7 @@ static void fault_comes(void *arg)
                 stop_process();
                 break;
         case FAULT_BLOCK:
-                if (!nodes_plan.homes || sim_chance(SIM_HOMES, 2) || !block_home(20 * SIM_S))
+                if (!nodes_plan.homes || sim_chance(SIM_HOMES, 2) || !faults_block_home(sim_skewed(SIM_FAULTS, 50 * SIM_US, 20 * SIM_S)))
                         block(3 * SIM_S);
                 break;
         case FAULT_HANG:

@@ -73,6 +73,7 @@ static void *home_opens(void *arg)
 static void home_starts(struct sim_home *h, const struct cl_view *view)
 {
         struct sim_process *p = &h->process;
+        const struct sim_process *serves = &h->node->process; /* what the daemon has in one process is two here, which live and die together */
         struct rem_client_options client = {.home = true, .wait_ms = REACH_MS};
         struct rem_home_link_options link = {.pool = CL_POOL, .loop_count = world.loop_count};
         unsigned before = sim_enter(p->number);
@@ -86,6 +87,7 @@ static void home_starts(struct sim_home *h, const struct cl_view *view)
         process_connects(p, p->loops, p->loop_count);
         client.net = link.net = p->net;
         client.loop = p->loops[0];
+        client.near = (struct rem_near){.server = serves->server, .node = serves->party, .maker = p->party, .boot = (uint32_t)p->boot, .loops = serves->loops, .loop_count = serves->loop_count};
         memcpy(link.store_id, view->config.store_id, sizeof(link.store_id));
         if (rem_client_new(&client, &p->client) != 0 || rem_home_link_new(&link, &h->link) != 0)
                 abort();

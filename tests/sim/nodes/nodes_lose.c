@@ -19,7 +19,7 @@
 #define AWAY_NS    (40 * SIM_S)
 #define LONG_NS    (120 * SIM_S) /* with the leader, for longer than an election waits for them */
 
-enum nodes_loses nodes_loses;
+int nodes_loses;
 
 static struct {
         unsigned rounds, away; /* away: nodes that are yet to come back for good */
@@ -39,7 +39,7 @@ void lose_plan(bool none)
         struct nodes_plan *p = &nodes_plan;
 
         memset(&lose, 0, sizeof(lose));
-        p->loses = nodes_loses == LOSES_ALL || (nodes_loses == LOSES_SOME && lose_below(LOSES_IN) == 0);
+        p->loses = nodes_loses == NODES_ALL || (nodes_loses == NODES_SOME && lose_below(LOSES_IN) == 0);
         p->loses &= !none;
         if (!p->loses)
                 return;

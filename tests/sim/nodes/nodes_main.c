@@ -39,22 +39,30 @@ static void report(uint64_t events)
                N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
 }
 
-/* By default some histories have homes, by seed. */
-static bool homes_option(const char *arg)
-{
-        bool all = strcmp(arg, "--homes") == 0;
+/* By default some histories have homes, lose groups or have one fault, by seed. */
+static const struct {
+        const char *name;
+        int *what;
+        int value;
+} options[] = {
+        {"--homes", &nodes_homes, NODES_ALL}, {"--no-homes", &nodes_homes, NODES_NONE}, {"--loses", &nodes_loses, NODES_ALL},
+        {"--loses-none", &nodes_loses, NODES_NONE}, {"--bounds", &nodes_bounds, NODES_ALL}, {"--moves", &nodes_moves, NODES_ALL},
+};
 
-        if (strcmp(arg, "--loses") == 0 || strcmp(arg, "--loses-none") == 0) {
-                nodes_loses = arg[7] == '\0' ? LOSES_ALL : LOSES_NONE;
-                sim_program = arg[7] == '\0' ? "simnodes --loses" : "simnodes --loses-none";
+static bool nodes_option(const char *arg)
+{
+        static char program[80] = "simnodes";
+        unsigned i;
+
+        for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+                if (strcmp(arg, options[i].name) != 0)
+                        continue;
+                *options[i].what = options[i].value;
+                snprintf(program + strlen(program), sizeof(program) - strlen(program), " %s", arg);
+                sim_program = program;
                 return true;
         }
-
-        if (!all && strcmp(arg, "--no-homes") != 0)
-                return false;
-        nodes_homes = all ? HOMES_ALL : HOMES_NONE;
-        sim_program = all ? "simnodes --homes" : "simnodes --no-homes";
-        return true;
+        return false;
 }
 
 static uint64_t spoilt(void)
@@ -120,8 +128,8 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " [--homes | --no-homes | --loses | --loses-none] (first: [--jobs N])",
-                .option = homes_option,
+                .options = " [--homes | --no-homes] [--loses | --loses-none] [--bounds] [--moves] (first: [--jobs N])",
+                .option = nodes_option,
         };
         int status;
 

@@ -27,16 +27,18 @@
 #define WHOLE_NS   (60 * SIM_S)
 #define JOIN_NS    (60 * SIM_S) /* in which all homes join, when a leader serves */
 #define HOMES_IN   8            /* histories, of which one has homes */
+#define MOVES_IN   8            /* of those, of which one is of readers under leaders that change */
 #define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
         unsigned ops;
         bool restarts; /* all processes begin anew before the end */
         bool duels;    /* leaders are ousted, one after the other, and nothing else goes wrong */
+        bool moves;    /* clients read slowly, while leaders hand over and homes are held up, and nothing else goes wrong */
         bool bounds;   /* a node dies, nothing else goes wrong, and there are bounds for how long that may be felt */
 } plan;
 
-enum nodes_homes nodes_homes;
+int nodes_homes, nodes_bounds, nodes_moves;
 
 static uint64_t plan_below(uint64_t n)
 {
@@ -136,12 +138,30 @@ static void plan_clients(void)
                 snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
 }
 
+static void plan_moves(void)
+{
+        plan.moves = nodes_plan.homes && !plan.bounds && !plan.duels && !nodes_plan.loses &&
+                     (nodes_moves == NODES_ALL || (nodes_moves == NODES_SOME && sim_chance(SIM_HOMES, MOVES_IN)));
+        if (!plan.moves)
+                return;
+        plan.ops = 0;
+        world.client_count = CLIENTS_MAX;
+        world.pace = 0;
+        world.think = 200 * SIM_MS;
+        world.slow_puts = false;
+        world.slow_gets = true;
+        world.bytes_left = 128u << 20;
+        world.large = 2;
+        world.parts = world.buckets_on = 0;
+        world.key_count = world.key_count < 3 ? world.key_count : 3; /* they are soon overwritten */
+}
+
 static void plan_history(void)
 {
         memset(&plan, 0, sizeof(plan));
         memset(&nodes_plan, 0, sizeof(nodes_plan));
         memset(&world, 0, sizeof(world));
-        plan.bounds = plan_chance(8);
+        plan.bounds = plan_chance(8) || nodes_bounds == NODES_ALL;
         plan.duels = !plan.bounds && plan_chance(8);
         plan_store();
         lose_plan(plan.bounds || plan.duels);
@@ -150,12 +170,13 @@ static void plan_history(void)
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
-        nodes_plan.homes = nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
+        nodes_plan.homes = nodes_homes == NODES_ALL || (nodes_homes == NODES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
         if (nodes_plan.homes && world.buckets_on == 0 && sim_chance(SIM_HOMES, 2)) /* what homes have a copy of */
                 world.buckets_on = 2 + (unsigned)sim_below(SIM_HOMES, 6);
         if (nodes_plan.homes && plan.bounds) /* a change of the configuration waits for the dead node's home as long as that may believe its copy */
                 world.buckets_on = 0;
-        faults_plan(plan.bounds || plan.duels);
+        plan_moves();
+        faults_plan(plan.bounds || plan.duels || plan.moves);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
@@ -256,8 +277,8 @@ static void work(void)
  * clocks run up to 5 % slow, and the network and etcd are prompt.
  *
  *   a member's node dies: four pings of T / 6 by the leader's clock; a CAS; the EPOCH. All clients may be waiting for a
- *   read by then, which ends with the connection, and ask for changes behind that. With homes the leader's own operations
- *   are few: the epoch without one slot of the node may be asked of another one, whose connection is only being opened
+ *   read by then, which ends with the connection, and ask for changes behind that. An epoch that is on its way to another
+ *   slot of the node is given up when the pings say so
  *   the leader's node dies: the grants, 1.25 T by their clocks. Meanwhile: 2 s of silence, 50 ms until a node looks, the
  *   claim; one ping that the dead node does not answer. Behind the grants: OPEN, the drives are opened, an epoch
  *   it hands over: RELEASE, a look, the claim, and the same
@@ -270,7 +291,6 @@ static void work(void)
 #define NET_LOOK_NS (100 * SIM_MS) /* net/ looks so often whether a connection has been silent for 2 s */
 #define QUIET_NS  (2 * SIM_S) /* that may pass without any change, when there is no fault */
 #define MEMBER_NS (SLOW(4 * PING_NS + NET_LOOK_NS) + 250 * SIM_MS)
-#define OPENING_NS (SLOW(2 * SIM_S)) /* a connection; but for the first slot, the node was known to be gone by then */
 #define LEADER_NS (SLOW(GRANT_NS) + 500 * SIM_MS)
 #define MOVE_NS   (500 * SIM_MS)
 
@@ -345,11 +365,6 @@ static void bound_host(struct sim_node *node, uint64_t most, const char *what, u
         faults_host_on(node);
 }
 
-static uint64_t member_most(void)
-{
-        return MEMBER_NS + (nodes_plan.homes && nodes_plan.drives_each > 1 ? OPENING_NS : 0);
-}
-
 /* A node that is to die in the middle of the epoch by which it returns; the steps of that epoch's change in etcd that pass before. */
 static struct {
         struct sim_node *node;
@@ -389,7 +404,7 @@ static void bound_epoch(struct sim_node *node)
 {
         uint64_t until, since;
 
-        bound_host(node, member_most(), "a member's node has died", &nodes_figures.felt_member);
+        bound_host(node, MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
         doomed.node = node;
         doomed.steps = (unsigned)plan_below(6);
         doomed.died = false;
@@ -405,7 +420,7 @@ static void bound_epoch(struct sim_node *node)
                 since = world.took > felt_since ? world.took : felt_since;
                 if (sim.now - since > longest)
                         longest = sim.now - since;
-                if (longest > member_most())
+                if (longest > MEMBER_NS)
                         sim_fail("a node has died in the middle of an epoch: no change was acknowledged for %llu ms", (unsigned long long)(longest / SIM_MS));
         }
         nodes_figures.in_epoch++;
@@ -442,7 +457,7 @@ static void bounds(void)
                 if (plan_chance(2))
                         bound_epoch(member_node());
                 else
-                        bound_host(member_node(), member_most(), "a member's node has died", &nodes_figures.felt_member);
+                        bound_host(member_node(), MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
                 break;
         case 1:
                 bound_host(newest_leader()->node, LEADER_NS, "the leader's node has died", &nodes_figures.felt_leader);
@@ -485,6 +500,36 @@ static void duels(void)
                 live_for(ns + plan_below(SIM_S));
         }
         world.ops_left = 0;
+}
+
+/*
+ * The lead moves, or a home is silent for long enough to lose its session, while clients read what others overwrite. A
+ * read that has begun goes on: what it reads is kept for it (G7).
+ */
+static void moves(void)
+{
+        unsigned left = 1 + (unsigned)sim_below(SIM_HOMES, 3);
+
+        if (!plan.moves)
+                return;
+        serve();
+        world.calm = false;
+        world.reads_last = true;
+        world.ops_left = 100000;
+        clients_start();
+        while (left-- > 0) {
+                live_for(3 * SIM_S + sim_below(SIM_HOMES, 10 * SIM_S));
+                serve();
+                if (sim_chance(SIM_HOMES, 2))
+                        faults_block_home(12 * SIM_S);
+                else
+                        leader_release(newest_leader());
+        }
+        live_for(15 * SIM_S);
+        world.ops_left = 0;
+        while (!clients_idle())
+                nodes_step();
+        world.reads_last = false;
 }
 
 static void join(void)
@@ -586,6 +631,7 @@ void nodes_run(uint64_t seed, bool trace)
         work();
         bounds();
         duels();
+        moves();
         heal();
         look_closely();
         end_all();

@@ -13,13 +13,13 @@ void nodes_run(uint64_t seed, bool trace);
 
 /* ---- faults (nodes_faults.c) ----------------------------------------------------------------- */
 
-/* Homes: in every history, or in none, instead of in some. */
-enum nodes_homes { HOMES_SOME, HOMES_ALL, HOMES_NONE };
-extern enum nodes_homes nodes_homes;
+/* What a seed draws: in some histories, as it says, in all or in none. */
+enum { NODES_SOME, NODES_ALL, NODES_NONE };
+extern int nodes_homes; /* home stores */
+extern int nodes_loses; /* groups are lost (nodes_lose.c) */
+extern int nodes_bounds; /* one fault, and bounds for how long it is felt */
+extern int nodes_moves; /* of those with homes: the lead moves under those who read, and nothing else goes wrong */
 
-/* The same of histories that lose groups (nodes_lose.c). */
-enum nodes_loses { LOSES_SOME, LOSES_ALL, LOSES_NONE };
-extern enum nodes_loses nodes_loses;
 void lose_plan(bool none); /* behind the store's */
 void lose_start(void); /* nodes fall away from now on */
 bool lose_over(void);  /* they have all come back */
@@ -35,6 +35,7 @@ bool faults_over(void);  /* all that were planned have begun */
 /* Everything runs again, and nothing is cut any more. False: drives have failed, which only a new process opens again. */
 bool faults_heal(void);
 uint64_t faults_oust(void); /* for so long; 0: nobody leads */
+bool faults_block_home(uint64_t ns); /* a loop of some home store; false: there is none */
 struct sim_node;
 void faults_host_off(struct sim_node *node); /* power */
 void faults_host_on(struct sim_node *node);

@@ -81,6 +81,38 @@ static void test_silence(void **state)
         }
 }
 
+/*
+ * A leader gives its grants back, or dies, and another node takes the key: nothing has come of it yet, and what is told is
+ * of the one before. It has the same time to be heard.
+ */
+static void test_new_owner(void **state)
+{
+        unsigned i;
+
+        make_pool();
+        pool.e.owner = 18;
+        pool.e.unchanged = CL_SILENCE_NS - 1;
+        for (i = 0; i < 3; i++)
+                pool.witness[i].newest = 14;
+        assert_int_equal(cl_election_judge(&pool.e), CL_HEARD); /* of the one before: nothing for long */
+        for (i = 0; i < 3; i++)
+                pool.witness[i].released = true;
+        assert_int_equal(cl_election_judge(&pool.e), CL_HEARD);
+        pool.e.unchanged = CL_SILENCE_NS;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.witness[1].heard_ns = 0; /* something comes, though no drive there was OPENed by it */
+        assert_int_equal(cl_election_judge(&pool.e), CL_HEARD);
+        pool.e.unchanged = 0;
+        for (i = 0; i < 3; i++)
+                pool.witness[i].newest = 18; /* it has given up itself */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.witness[2].released = false;
+        pool.witness[2].heard_ns = CL_SILENCE_NS - 1;
+        assert_int_equal(cl_election_judge(&pool.e), CL_HEARD);
+        pool.e.led = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+}
+
 /* Of two sides that both reach etcd, the one with more than half deposes the other, and not the other way round. */
 static void test_half(void **state)
 {
@@ -171,7 +203,7 @@ static void test_rest(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_silence), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
+                cmocka_unit_test(test_silence), cmocka_unit_test(test_new_owner), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
                 cmocka_unit_test(test_who),     cmocka_unit_test(test_rest),
         };
 

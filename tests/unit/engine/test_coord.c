@@ -1,10 +1,12 @@
 /*
  * test_coord.c - a drive comes in while a change still waits for one that fails: the drive that
- * comes is compared when the change counts, so that it finds it.
+ * comes is compared when the change counts, so that it finds it. And an epoch's record is on its way
+ * to a drive that fails: nobody waits for its answer.
  *
  * Drives of the test's own stand before two of the store's, and keep back what one group asks of
  * them.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -37,6 +39,7 @@ struct keeper {
         struct eng_drive *inner;
         enum eng_op_kind kind;
         uint32_t pg;
+        bool epochs, refuses; /* the record of an epoch instead; it is turned away again and again (-EAGAIN) */
         struct eng_op *op;
         struct lp_msg msg;
         atomic_bool kept;
@@ -46,13 +49,29 @@ static bool is_for(const struct keeper *keeper, const struct eng_op *op)
 {
         if (op->kind != keeper->kind)
                 return false;
+        if (keeper->epochs)
+                return op->append.type == FMT_RECORD_EPOCH;
         return op->kind == ENG_OP_COMMIT ? op->commit.pg == keeper->pg : op->append.type == FMT_RECORD_PG && op->append.pg == keeper->pg;
+}
+
+static void turned_away(struct lp_msg *msg)
+{
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
+
+        op->result = -EAGAIN;
+        op->done(op);
 }
 
 static void keeper_submit(struct eng_drive *drive, struct eng_op *op)
 {
         struct keeper *keeper = (struct keeper *)drive;
 
+        if (keeper->refuses && is_for(keeper, op)) {
+                atomic_store(&keeper->kept, true);
+                op->msg.run = turned_away;
+                lp_post(lp_self(), &op->msg);
+                return;
+        }
         if (!is_for(keeper, op) || atomic_load(&keeper->kept)) {
                 eng_drive_submit(keeper->inner, op);
                 return;
@@ -70,6 +89,7 @@ static void keeper_begin(struct keeper *keeper, struct sf *sf, unsigned slot, en
         keeper->drive.ops = &keeper_ops;
         keeper->kind = kind;
         keeper->pg = pg;
+        keeper->epochs = keeper->refuses = false;
         keeper->op = NULL;
         atomic_store(&keeper->kept, false);
         atomic_store(&sf->store->members[slot].drive, &keeper->drive);
@@ -85,7 +105,7 @@ static void pass_on(struct lp_msg *msg)
 static void keeper_let_go(struct keeper *keeper, struct sf *sf)
 {
         keeper->msg.run = pass_on;
-        lp_post(eng_primary(sf->store, keeper->pg)->loop, &keeper->msg);
+        lp_post(keeper->epochs ? sf->loops[0] : eng_primary(sf->store, keeper->pg)->loop, &keeper->msg);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------- */
@@ -247,9 +267,75 @@ static void test_one_comes_while_another_fails(void **state)
         sf_remove(&sf);
 }
 
+/* ---- the record of an epoch ------------------------------------------------------------------ */
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DRIVES;
+}
+
+static bool two_gone(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable && h->drives_in == DRIVES - 2;
+}
+
+static uint64_t fails(struct eng_store *store, uint64_t slot)
+{
+        eng_drive_failed(store, (unsigned)slot, store->members[slot].drive, "for a test");
+        return 0;
+}
+
+/*
+ * The epoch without one drive waits for another, which then fails, too. It is given up at once: the next one is in
+ * force, and changes go on, before its operation ends.
+ */
+static void record_waits(bool refuses)
+{
+        static struct keeper record;
+        uint64_t bucket, before;
+        struct sf sf;
+
+        sf_make(&sf, DRIVES, 2);
+        sf.options.ec_k = sf.options.ec_m = 2;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_health(&sf, all_in, NULL, 60));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        keeper_begin(&record, &sf, FAILS, ENG_OP_APPEND, 0);
+        record.epochs = true;
+        record.refuses = refuses;
+        before = sf_view(&sf).epoch;
+        sf_ask(&sf, fails, COMES);
+        WAIT_UNTIL(atomic_load(&record.kept));
+        assert_true(sf_view(&sf).paused);
+        sf_ask(&sf, fails, FAILS);
+        assert_true(sf_wait_health(&sf, two_gone, NULL, 5)); /* it would be turned away for ten seconds */
+        assert_true(sf_view(&sf).epoch > before);
+        assert_int_equal(sf_view(&sf).in & (eng_bit(COMES) | eng_bit(FAILS)), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 1, SIZE, true, NULL), 0);
+        if (!refuses)
+                keeper_let_go(&record, &sf); /* the record comes late: it says nothing to anybody */
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 2, SIZE, true, NULL), 0);
+        assert_int_equal(sf_get(&sf, 0, bucket, "key", 2, SIZE), 0);
+        assert_int_equal(sf_view(&sf).in & (eng_bit(COMES) | eng_bit(FAILS)), 0);
+        atomic_store(&sf.store->members[FAILS].drive, record.inner);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+static void test_record_without_answer(void **state)
+{
+        record_waits(false);
+}
+
+static void test_record_turned_away(void **state)
+{
+        record_waits(true);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_comes_while_another_fails)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_comes_while_another_fails), cmocka_unit_test(test_record_without_answer),
+                                           cmocka_unit_test(test_record_turned_away)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,57 @@ static void test_drives_fail(void **state)
         sf_remove(&sf);
 }
 
+static uint64_t say_nothing(struct eng_store *store, uint64_t arg)
+{
+        df_service.word = DF_SAYS_NOTHING;
+        return 0;
+}
+
+/* To what it was asked last; to what it is asked from now on as `word` says. */
+static uint64_t say_yes(struct eng_store *store, uint64_t word)
+{
+        df_service.word = (enum df_word)word;
+        lp_post(lp_self(), &df_service.msg);
+        return 0;
+}
+
+static void wait_proposed(unsigned count)
+{
+        unsigned i;
+
+        for (i = 0; i < 10000 && df_service.proposed < count; i++)
+                usleep(1000);
+        assert_true(df_service.proposed >= count);
+}
+
+/* While etcd has not decided the epoch without one drive, another fails: once decided, that epoch is never in force, and the next one is. */
+static void test_fails_undecided(void **state)
+{
+        struct fmt_epoch_tail tail;
+        uint64_t bucket, before;
+        struct sf sf;
+        unsigned proposed;
+
+        df_make(&sf, &bucket);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, df_all_in, NULL, 60));
+        before = sf_view(&sf).epoch;
+        proposed = df_service.proposed;
+        sf_ask(&sf, say_nothing, 0);
+        sf_ask(&sf, df_fail_drive, 0);
+        wait_proposed(proposed + 1);
+        sf_ask(&sf, df_fail_drive, 1);
+        sf_ask(&sf, say_yes, DF_SAYS_NOTHING);
+        wait_proposed(proposed + 2);
+        memcpy(&tail, df_service.epoch + FMT_EPOCH_PLACED(DF_DRIVES), sizeof(tail));
+        assert_int_equal(tail.in_force, before);
+        sf_ask(&sf, say_yes, DF_SAYS_YES);
+        assert_true(sf_wait_health(&sf, df_all_in, NULL, 60));
+        df_check_objects(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static bool eight_in(const struct eng_health *h, void *arg)
 {
         return h->ready && h->drives_in == DF_DRIVES - 1;
@@ -393,7 +444,7 @@ int main(void)
                 cmocka_unit_test(test_a_start),     cmocka_unit_test(test_ended_before_the_record),
                 cmocka_unit_test(test_restored),    cmocka_unit_test(test_no_majority),
                 cmocka_unit_test(test_no_lease),    cmocka_unit_test(test_drives_fail),
-                cmocka_unit_test(test_lost_writes_given_up), cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies), cmocka_unit_test(test_long_change),
+                cmocka_unit_test(test_lost_writes_given_up), cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_fails_undecided), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies), cmocka_unit_test(test_long_change),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
