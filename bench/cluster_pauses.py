@@ -37,7 +37,7 @@ sys.path.insert(0, str(ROOT))
 from tests.cluster.network import missing  # noqa: E402  pylint: disable=wrong-import-position
 
 EXT4_SHUTDOWN, AT_ONCE = 0x8004587D, 2  # _IOR('X', 125, __u32): from then on each call fails with EIO
-IMAGE = 512 * MIB
+IMAGE = 4096 * MIB  # with holes
 FOLDERS = 4
 WHOLE_S = 180
 CALM_S = 2          # before an event, and behind its end
@@ -167,7 +167,8 @@ class Rig:
             ended = time.monotonic()
             say(f"  undone at {middle - self.cluster.begun:.3f}, whole at {ended - self.cluster.begun:.3f}")
             figures["back"] = {kind: self.site.pauses(kind, middle, ended, without) for kind in ("write", "read")}
-        say("  " + ", ".join(f"{kind}s {figures['event'][kind]['one']:.2f}" for kind in ("write", "read")))
+        for kind in ("write", "read"):
+            say(f"  {figures['event'][kind]['one']:.2f} s: {figures['event'][kind]['who']}")
         return figures
 
     def measure_all(self, event):

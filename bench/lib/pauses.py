@@ -1,6 +1,8 @@
 """Clients of a cluster that notice every pause: each writes, or reads, at one node alone, one object after the other, and asks again at once where that fails."""
 
+import collections
 import http.client
+import re
 import statistics
 import threading
 import time
@@ -9,10 +11,10 @@ from .machine import KIB
 from .presign import Signer
 
 BUCKET = "pauses"
-SIZES = (4 * KIB, 256 * KIB)  # an object that lies in its record, and one of shards
+# Of an object that lies in its record, and of one of shards: seconds after each operation. What is written stays: so much that drives do not fill.
+SIZES = {4 * KIB: 0.005, 64 * KIB: 0.025}
 OBJECTS = 200                 # that are read, of each size
 TIMEOUT_S = 15                # of an answer
-REST_S = 0.004                # after each operation
 
 
 class Site:
@@ -73,10 +75,13 @@ class Site:
             raise RuntimeError(f"wrong answers: {wrong[:3]}")
 
     def pauses(self, kind, begun, ended, without=()):
-        """The longest time between begun and ended in which no client at all succeeded, and in which a single one did not; of those at machines not in `without`."""
-        done = [list(client.done) for client in self.clients if client.kind == kind and client.machine not in without]
-        return {"nobody": longest_gap([moment for moments in done for moment in moments], begun, ended),
-                "one": max((longest_gap(moments, begun, ended) for moments in done), default=0.0)}
+        """The longest time between begun and ended in which no client at all succeeded, and in which a single one did not, and which one that was; of those
+        at machines not in `without`."""
+        clients = [client for client in self.clients if client.kind == kind and client.machine not in without]
+        gaps = {client: longest_gap(list(client.done), begun, ended) for client in clients}
+        worst = max(gaps, key=gaps.get)
+        return {"nobody": longest_gap([moment for client in clients for moment in list(client.done)], begun, ended), "one": gaps[worst],
+                "who": f"{worst.name}: {dict(worst.failed)}"}
 
 
 class Client(threading.Thread):
@@ -85,36 +90,41 @@ class Client(threading.Thread):
     def __init__(self, site, machine, kind, size):
         super().__init__(daemon=True, name=f"{kind} {size} at {machine}")
         self.site, self.machine, self.kind, self.size = site, machine, kind, size
-        self.done, self.wrong, self.failed = [], None, 0
+        self.done, self.wrong, self.failed = [], None, collections.Counter()
 
     def run(self):
         connection, count = self.site.connect(self.machine), 0
         while not self.site.stopping.is_set() and self.wrong is None:
             try:
-                ok = self.operate(connection, count)
-            except (OSError, http.client.HTTPException):
-                ok = False
-            if ok:
+                failure = self.operate(connection, count)
+            except (OSError, http.client.HTTPException) as error:
+                failure = type(error).__name__
+            if failure is None:
                 self.done.append(time.monotonic())
                 count += 1
             else:
-                self.failed += 1
+                self.failed[failure] += 1
                 connection.close()
-            time.sleep(REST_S)
+            time.sleep(SIZES[self.size])
         connection.close()
 
     def operate(self, connection, count):
+        """None, or what went wrong."""
         if self.kind == "write":
-            path = f"/{BUCKET}/write/{self.machine}/{self.size}/{id(self)}/{count}"
-            status, _ = self.site.request(connection, "PUT", self.machine, path, body_of(self.size, count))
+            path, expected = f"/{BUCKET}/write/{self.machine}/{self.size}/{id(self)}/{count}", b""
+            status, body = self.site.request(connection, "PUT", self.machine, path, body_of(self.size, count))
         else:
             number = count * 7 % OBJECTS
-            status, body = self.site.request(connection, "GET", self.machine, f"/{BUCKET}/read/{self.size}/{number}")
-            if status == 200 and body != body_of(self.size, number):
-                self.wrong = f"{self.name}: other bytes than were stored"
-        if 400 <= status < 500:
-            self.wrong = f"{self.name}: {status}"
-        return status == 200
+            path, expected = f"/{BUCKET}/read/{self.size}/{number}", body_of(self.size, number)
+            status, body = self.site.request(connection, "GET", self.machine, path)
+        if status == 200 and body != expected:
+            self.wrong = f"{self.name}: other bytes than were stored"
+        elif 400 <= status < 500:
+            self.wrong = f"{self.name}: {status} {body[:300]}"
+        if status == 200:
+            return None
+        said = re.search(rb"<Message>(.*?)</Message>", body)
+        return f"{status} {said[1].decode() if said else ''}"
 
 
 def body_of(size, number):

@@ -174,9 +174,10 @@ def test_pauses(lib):
     site.clients = [pauses.Client(site, machine, kind, 4096) for machine in (1, 2) for kind in ("write", "read")]
     for client, done in zip(site.clients, ([1, 2], [1], [4, 6, 8], [])):
         client.done = done
-    assert site.pauses("write", 0, 10) == {"nobody": 2, "one": 8}
-    assert site.pauses("write", 0, 10, without={1}) == {"nobody": 4, "one": 4}
-    assert site.pauses("read", 0, 10) == {"nobody": 9, "one": 10}
+    site.clients[0].failed["503 Slow down"] += 1
+    assert site.pauses("write", 0, 10) == {"nobody": 2, "one": 8, "who": "write 4096 at 1: {'503 Slow down': 1}"}
+    assert site.pauses("write", 0, 10, without={1}) == {"nobody": 4, "one": 4, "who": "write 4096 at 2: {}"}
+    assert site.pauses("read", 0, 10) == {"nobody": 9, "one": 10, "who": "read 4096 at 2: {}"}
 
 
 def test_pauses_are_judged_by_the_median_of_one_client(monkeypatch):
