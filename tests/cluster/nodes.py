@@ -259,7 +259,7 @@ class Cluster:
         machine = max(self.nodes) + 1
         self.network.add(machine)
         node = Node(self, machine)
-        subprocess.run([str(CLI), "cluster", "cert", "node", str(self.folder), node.host], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        subprocess.run([str(CLI), "cluster", "cert", "node", str(self.folder), f"n{machine}"], check=True, timeout=60, stdout=subprocess.DEVNULL)
         self.nodes[machine] = node
         node.start()
         self.wait_until(lambda: node.admin_get("/health/ready")[0] == 200, 60, f"until node {machine} served")

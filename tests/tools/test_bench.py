@@ -187,6 +187,9 @@ def test_pauses_are_judged_by_the_median_of_one_client(monkeypatch):
     assert program.report([(event, found)]).splitlines()[-1] == "| something dies | 0.10 | 2.90 (7.00) | 0.10 | 0.20 | 3 / 0.3 | reached |"
     found[0]["event"]["write"]["one"] = 3.5
     assert program.report([(event, found)]).endswith("| not reached |")
+    nothing = program.Event("nothing", "nothing happens", None, 1, None)
+    calm = [{"event": {kind: {"nobody": 0.1, "one": one} for kind in ("write", "read")}} for one in (0.2, 3.6)]
+    assert program.report([(nothing, calm), (event, found)]).endswith("| not told from nothing |")
 
 
 def test_a_cluster_that_grows(monkeypatch):
