@@ -38,6 +38,7 @@ const char *load_phase_name(enum load_phase phase);
 
 struct load_address {
         char host[256], port[16];
+        char header[280]; /* its Host header, which is signed, as HTTP libraries write it */
 };
 
 /*
@@ -62,7 +63,6 @@ struct load_settings {
         /* of endpoint, by load_settings_complete(): connections take turns at the servers */
         struct load_address server[LOAD_SERVERS_MAX];
         unsigned servers;
-        char host_header[280]; /* of the first, sent to all: requests are signed before it is known which one gets them */
         bool tls;
 };
 

@@ -276,8 +276,7 @@ static void bound_send_buffer(const struct load_run *run, int fd)
 static void conn_open(struct load_run *run, struct load_conn *conn)
 {
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
-        unsigned server = (unsigned)(conn - run->conns) % run->settings->servers;
-        const struct addrinfo *address = run->address[server];
+        const struct addrinfo *address = run->address[conn->server];
         int one = 1;
 
         conn->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -288,7 +287,7 @@ static void conn_open(struct load_run *run, struct load_conn *conn)
         setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         bound_send_buffer(run, conn->fd);
         if (run->tls != NULL) {
-                conn->ssl = load_tls_open(run->tls, conn->fd, run->settings->server[server].host);
+                conn->ssl = load_tls_open(run->tls, conn->fd, run->settings->server[conn->server].host);
                 if (conn->ssl == NULL) {
                         load_fail(run, conn, LOAD_FAIL_CONNECT, "no memory");
                         return;

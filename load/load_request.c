@@ -12,7 +12,7 @@
 #include "load_content.h"
 
 #define LIST_STARTS 64u        /* different first keys of lists */
-#define READY_MAX   (1u << 20) /* targets held ready: 400 MB at the very most */
+#define READY_MAX   (1u << 20) /* targets held ready, for all servers: 400 MB at the very most */
 
 static const char *method_of(enum load_phase phase)
 {
@@ -45,7 +45,7 @@ static void request(struct load_run *run, struct load_conn *conn, const char *me
         if (strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0)
                 snprintf(length, sizeof(length), "Content-Length: %llu\r\n", (unsigned long long)body_len);
         n = snprintf(conn->head, sizeof(conn->head), "%s %s\r\nHost: %s\r\n%s%s\r\n", method, target,
-                     run->settings->host_header, length, range);
+                     o->server[conn->server].header, length, range);
         conn->head_len = (size_t)n;
         conn->body_len = body_len;
         run->paced += body_len;
@@ -86,7 +86,7 @@ int load_multipart_request(struct load_run *run, struct load_conn *conn)
                 conn->body = conn->document;
                 len = used;
         }
-        rv = load_sign(&run->signer, part ? "PUT" : "POST", conn->key, query, target);
+        rv = load_sign(&run->signer, conn->server, part ? "PUT" : "POST", conn->key, query, target);
         if (rv < 0)
                 return rv;
         request(run, conn, part ? "PUT" : "POST", target, len);
@@ -141,15 +141,15 @@ void load_choose(const struct load_settings *o, uint64_t index, struct load_choi
         out->from = out->op == LOAD_RANGE ? load_mix(out->key ^ (index + 1)) % (o->size - o->range_size + 1) : 0;
 }
 
-static int load_request_target(const struct load_run *run, enum load_phase op, uint64_t index, uint64_t key,
-                               char out[LOAD_TARGET_MAX])
+static int load_request_target(const struct load_run *run, unsigned server, enum load_phase op, uint64_t index,
+                               uint64_t key, char out[LOAD_TARGET_MAX])
 {
         char query[1600] = "";
 
         if (op == LOAD_LIST)
                 load_list_query(run->settings, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
-        return load_sign(&run->signer, method_of(op), op == LOAD_LIST || op == LOAD_BUCKET ? UINT64_MAX : key, query,
-                         out);
+        return load_sign(&run->signer, server, method_of(op),
+                         op == LOAD_LIST || op == LOAD_BUCKET ? UINT64_MAX : key, query, out);
 }
 
 /*
@@ -186,11 +186,11 @@ int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t in
         }
         slot = ready_slot(o, conn->op, index, conn->key);
         body_len = conn->op == LOAD_PUT ? o->size : 0;
-        if (slot < run->ready_count) {
-                request(run, conn, method_of(conn->op), run->ready[slot], body_len);
+        if (slot < run->ready_count / o->servers) {
+                request(run, conn, method_of(conn->op), run->ready[slot * o->servers + conn->server], body_len);
                 return 0;
         }
-        rv = load_request_target(run, conn->op, index, conn->key, target);
+        rv = load_request_target(run, conn->server, conn->op, index, conn->key, target);
         if (rv < 0)
                 return rv;
         request(run, conn, method_of(conn->op), target, body_len);
@@ -209,13 +209,16 @@ int load_make_ready(struct load_run *run)
                 return 0;
         if (op == LOAD_LIST)
                 count = LIST_STARTS;
-        if (count > READY_MAX)
-                count = READY_MAX;
-        run->ready = calloc(count + 1, sizeof(*run->ready));
+        if (count > READY_MAX / o->servers)
+                count = READY_MAX / o->servers;
+        run->ready = calloc(count * o->servers + 1, sizeof(*run->ready));
         if (run->ready == NULL)
                 return -ENOMEM;
-        for (uint64_t i = 0; i < count; i++) {
-                rv = load_request_target(run, op, i, load_request_is_write(op) ? o->start + i : i, target);
+        for (uint64_t i = 0; i < count * o->servers; i++) {
+                uint64_t index = i / o->servers;
+
+                rv = load_request_target(run, (unsigned)(i % o->servers), op, index,
+                                         load_request_is_write(op) ? o->start + index : index, target);
                 if (rv < 0)
                         return rv;
                 run->ready[i] = strdup(target);

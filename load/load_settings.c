@@ -98,8 +98,7 @@ static int take_server(struct load_settings *settings, const char *at, size_t le
                 return -1;
         if (strcmp(server->port, tls ? "443" : "80") == 0) /* what HTTP libraries would send */
                 len = (size_t)(host + host_len + brackets - at);
-        if (settings->servers == 0)
-                snprintf(settings->host_header, sizeof(settings->host_header), "%.*s", (int)len, at);
+        snprintf(server->header, sizeof(server->header), "%.*s", (int)len, at);
         settings->tls = tls;
         settings->servers++;
         return 0;

@@ -249,8 +249,10 @@ static int set_up_connections(struct load_run *run)
         run->paused = calloc(o->connections, sizeof(struct load_conn *));
         if (run->conns == NULL || run->idle == NULL || run->paused == NULL)
                 return -ENOMEM;
-        for (unsigned i = 0; i < o->connections; i++)
+        for (unsigned i = 0; i < o->connections; i++) {
                 run->conns[i].fd = -1;
+                run->conns[i].server = i % o->servers;
+        }
         for (unsigned i = o->connections; i-- > 0;) {
                 struct load_conn *conn = &run->conns[i];
 

@@ -22,6 +22,7 @@ enum load_conn_state { LOAD_CLOSED, LOAD_CONNECTING, LOAD_SHAKING_HANDS, LOAD_SE
 /* One connection and the operation on it. */
 struct load_conn {
         int fd;
+        unsigned server;    /* of the settings, for good */
         struct ssl_st *ssl; /* NULL: http */
         enum load_conn_state state;
         enum load_phase op;               /* what its operation is */
@@ -57,7 +58,7 @@ struct load_run {
         struct load_conn **paused; /* a ring of uploads, the one that waits longest first */
         unsigned paused_first, paused_count;
         uint64_t paced; /* bytes in requests that have begun */
-        char **ready;   /* targets made before the clock started */
+        char **ready;   /* targets made before the clock started, each for all servers in turn */
         uint64_t ready_count;
         char *pattern, *receive;
         int epoll_fd;

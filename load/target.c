@@ -87,10 +87,10 @@ static int sign_by_url(const struct load_signer *signer, const struct s3_request
         return rv + (int)sizeof(version) - 1;
 }
 
-int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
+int load_sign(const struct load_signer *signer, unsigned server, const char *method, uint64_t key, const char *query,
               char out[LOAD_TARGET_MAX])
 {
-        struct s3_header host = {S3_STR("host"), s3_str_of(signer->settings->host_header)};
+        struct s3_header host = {S3_STR("host"), s3_str_of(signer->settings->server[server].header)};
         char path[3800];
         struct s3_request request = {
                 .method = s3_str_of(method),

@@ -19,11 +19,12 @@ struct load_signer {
 
 void load_signer_init(struct load_signer *signer, const struct load_settings *settings, int64_t now_ms);
 /*
- * One request from its target on, up to its Host, NUL-terminated: "TARGET HTTP/1.1" of a presigned
- * URL, or, where the settings have sign_headers, lines of headers behind it. key UINT64_MAX: the
+ * One request to a server of the settings from its target on, up to its Host, NUL-terminated:
+ * "TARGET HTTP/1.1" of a presigned URL, or, where the settings have sign_headers, lines of headers
+ * behind it. The server's Host is signed: no other server takes the request. key UINT64_MAX: the
  * bucket alone. query may be "". Its length or a negative errno.
  */
-int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
+int load_sign(const struct load_signer *signer, unsigned server, const char *method, uint64_t key, const char *query,
               char out[LOAD_TARGET_MAX]);
 /*
  * The query of a list that begins behind one of the keys: number `which` of `of`, spread evenly

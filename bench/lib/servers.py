@@ -171,37 +171,44 @@ class Versitygw(Server):
 
 
 class Garage(Server):
-    """One node without copies, as its quick start has it, but flushing what it acknowledges."""
+    """One node without copies, as its quick start has it, but flushing what it acknowledges. Or one of several that share a secret, started by `within`."""
 
     name, key = "Garage", "garage"
+    crate = "garage@2.5.0"
 
-    def __init__(self, folder, program):
+    def __init__(self, folder, program, address="127.0.0.1", folders=1, copies=1, shared=None, within=()):
         super().__init__(folder, program)
         self.config = self.folder / "garage.toml"
-        self.s3, self.admin = free_port(), free_port()
+        self.rpc, self.s3, self.admin = (f"{address}:{free_port()}" for _ in range(3))
+        self.data = [self.folder / f"data{number}" for number in range(1, folders + 1)]
+        self.copies, self.shared, self.within = copies, shared or secrets.token_hex(32), list(within)
 
     def configure(self):
-        rpc = free_port()
         self.folder.mkdir(parents=True, exist_ok=True)
+        folders = ", ".join(f'{{ path = "{folder}", capacity = "1T" }}' for folder in self.data)
         self.config.write_text(f"""metadata_dir = "{self.folder}/meta"
-data_dir = "{self.folder}/data"
+data_dir = [{folders}]
 db_engine = "lmdb"
-replication_factor = 1
+replication_factor = {self.copies}
 metadata_fsync = true
 data_fsync = true
-rpc_bind_addr = "127.0.0.1:{rpc}"
-rpc_public_addr = "127.0.0.1:{rpc}"
-rpc_secret = "{secrets.token_hex(32)}"
+rpc_bind_addr = "{self.rpc}"
+rpc_public_addr = "{self.rpc}"
+rpc_secret = "{self.shared}"
 
 [s3_api]
 s3_region = "us-east-1"
-api_bind_addr = "127.0.0.1:{self.s3}"
+api_bind_addr = "{self.s3}"
 root_domain = ".s3.garage.localhost"
 
 [admin]
-api_bind_addr = "127.0.0.1:{self.admin}"
+api_bind_addr = "{self.admin}"
 """, encoding="utf-8")
         self.config.chmod(0o600)
+
+    def serve(self):
+        self.endpoint = f"http://{self.s3}"
+        self.spawn([*self.within, self.program, "-c", self.config, "server"], dict(os.environ, RUST_LOG="garage=warn"))
 
     def tell(self, *words):
         done = subprocess.run([str(self.program), "-c", str(self.config), *words], capture_output=True, text=True, check=False)
@@ -215,10 +222,27 @@ api_bind_addr = "127.0.0.1:{self.admin}"
         except RuntimeError:
             return None
 
-    def lay_out(self):
-        node = self.wait_for(self.answers, 0.2)
-        self.tell("layout", "assign", "-z", "bench", "-c", "1T", node)
+    def told(self, *words):
+        """What it says, once it can: a layout that is new is not everywhere at once."""
+        until = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                return self.tell(*words)
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+
+    def lay_out(self, others=()):
+        """Makes one store of this node and others, each a zone; its key and its bucket."""
+        nodes = [self, *others]
+        known = [node.wait_for(node.answers, 0.2) for node in nodes]
+        for node, which in list(zip(nodes, known))[1:]:
+            self.told("node", "connect", f"{which}@{node.rpc}")
+        for number, which in enumerate(known):
+            self.told("layout", "assign", "-z", f"zone{number}", "-c", "1T", which)
         self.tell("layout", "apply", "--version", "1")
+        self.told("bucket", "list")
         words = re.findall(r"^(?:Key ID|Secret key):\s*(\S+)", self.tell("key", "create", "bench"), re.M)
         if len(words) != 2:
             raise RuntimeError("garage key create says nothing that is known here")
@@ -230,32 +254,36 @@ api_bind_addr = "127.0.0.1:{self.admin}"
         first = not self.config.exists()
         if first:
             self.configure()
-        self.endpoint = f"http://127.0.0.1:{self.s3}"
-        self.spawn([self.program, "-c", self.config, "server"], dict(os.environ, RUST_LOG="garage=warn"))
+        self.serve()
         if first:
             self.lay_out()
-        self.wait_for(lambda: status_of(f"http://127.0.0.1:{self.admin}/health") == 200, 0.1)
+        self.wait_for(lambda: status_of(f"http://{self.admin}/health") == 200, 0.1)
 
 
 PEERS = [Minio, Versitygw, Garage]
 
 
 def find_program(peer, given):
-    """Path of a peer's program, installed if Go can, or None with a line that says why."""
+    """Path of a peer's program, installed if Go or cargo can, or None with a line that says why."""
     places = [given, shutil.which(peer.key), Path.home() / "go/bin" / peer.key, Path.home() / ".cargo/bin" / peer.key]
     for place in places:
         if place is not None and Path(place).is_file():
             return Path(place).resolve()
-    module = getattr(peer, "module", None)
-    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
-    if given is not None or module is None or go is None:
-        say(f"{peer.name} is skipped: there is no {peer.key} here" + (" and no Go toolchain to install it with" if module else ""))
+    tool, words, installed = how_to_install(peer)
+    if given is not None or tool is None:
+        say(f"{peer.name} is skipped: there is no {peer.key} here" + ("" if given is not None else f" and no {words[0]} to install it with"))
         return None
-    say(f"go install {module}")
-    done = subprocess.run([go, "install", module], check=False)
-    installed = Path.home() / "go/bin" / peer.key
+    say(" ".join(words))
+    done = subprocess.run([tool, *words[1:]], check=False)
     if done.returncode != 0 or not installed.is_file():
-        say(f"{peer.name} is skipped: go install failed")
+        say(f"{peer.name} is skipped: {words[0]} could not install it")
         return None
     return installed
+
+
+def how_to_install(peer):
+    """The tool's path, or None where there is none; the command; the path of what it makes."""
+    if hasattr(peer, "module"):
+        return shutil.which("go") or shutil.which("/usr/local/go/bin/go"), ["go", "install", peer.module], Path.home() / "go/bin" / peer.key
+    return shutil.which("cargo"), ["cargo", "install", "--quiet", "--locked", peer.crate], Path.home() / ".cargo/bin" / peer.key
 

@@ -30,10 +30,11 @@ FOLDER = "millrace-cluster"
 LEADER_NAME = "millraced-lead"
 
 
-def folder_for_drives():
-    """In memory where there is room: what is killed and stopped here loses nothing that was written."""
+def folder_for_drives(place=None):
+    """Below that place; without one in memory where there is room: what is killed and stopped here loses nothing that was written."""
     memory = Path("/dev/shm")
-    place = memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else Path(tempfile.gettempdir())
+    if place is None:
+        place = memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else Path(tempfile.gettempdir())
     for folder in place.glob(f"{FOLDER}-*"):  # of tests that were killed
         if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -154,13 +155,13 @@ class Node(Process):
 
 
 class Cluster:
-    """Three machines. The main thread is on the hub as long as there is a cluster, as threads that it starts are."""
+    """Three machines. The main thread is on the hub as long as there is a cluster, as threads that it starts are. settings: instead of SMALL."""
 
-    def __init__(self, drives=DRIVES):
-        self.begun, self.drives = time.monotonic(), drives
+    def __init__(self, drives=DRIVES, settings=None, place=None):
+        self.begun, self.drives, self.settings = time.monotonic(), drives, SMALL if settings is None else settings
         self.pool_drives = len(NODES) * drives  # that the pool is to have
         self.on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)  # discard() is reached then, too
-        self.folder = folder_for_drives()
+        self.folder = folder_for_drives(place)
         self.network = None
         self.etcd, self.nodes = {}, {}
         self.access_key, self.secret_key = "AK" + secrets.token_hex(9).upper(), secrets.token_urlsafe(30)
@@ -182,7 +183,7 @@ class Cluster:
         self.secret("credentials", f"access_key = {self.access_key}\nsecret_key = {self.secret_key}\n")
         self.secret("key", f"key = {secrets.token_hex(32)}\n")
         settings = {"cluster": CLUSTER, "cluster_ca": self.folder / "ca.crt", "root_credentials": self.folder / "credentials",
-                    "key_file": self.folder / "key", "loops": 1, **SMALL}
+                    "key_file": self.folder / "key", "loops": 1, **self.settings}
         lines = [f"{name} = {value}" for name, value in settings.items()] + [f"etcd = {member.url(2379)}" for member in self.etcd.values()]
         (self.folder / "millrace.conf").write_text("\n".join(lines) + "\n")
 
@@ -258,7 +259,7 @@ class Cluster:
         machine = max(self.nodes) + 1
         self.network.add(machine)
         node = Node(self, machine)
-        subprocess.run([str(CLI), "cluster", "cert", "node", str(self.folder), node.host], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        subprocess.run([str(CLI), "cluster", "cert", "node", str(self.folder), f"n{machine}"], check=True, timeout=60, stdout=subprocess.DEVNULL)
         self.nodes[machine] = node
         node.start()
         self.wait_until(lambda: node.admin_get("/health/ready")[0] == 200, 60, f"until node {machine} served")

@@ -138,3 +138,62 @@ def test_only_a_program_that_is_there(lib, monkeypatch, capsys):
     monkeypatch.setattr("pathlib.Path.home", lambda: Path("/nonexistent"))
     assert lib("servers").find_program(lib("servers").Garage, None) is None
     assert "Garage is skipped" in capsys.readouterr().err
+
+
+# ---- clusters -----------------------------------------------------------------------------------------------
+
+
+def script(name, monkeypatch):
+    """A program of bench/ as a module."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module(name)
+
+
+def phase_of(cpu_s, ops_s):
+    return {"ops": 1000, "bytes": 1 << 30, "cpu_s": cpu_s, "ops_s": ops_s, "mib_s": ops_s, "errors": 0}
+
+
+def test_a_cluster_is_held_against_others(monkeypatch):
+    cluster = script("cluster", monkeypatch)
+    rounds = [{"one": {phase[0]: phase_of(1, 900) for phase in cluster.PHASES}, "three": {phase[0]: phase_of(three, 600) for phase in cluster.PHASES},
+               "minio": {phase[0]: phase_of(20, 50) for phase in cluster.PHASES}} for three in (2, 2.2, 9)]
+    cpu, speed = cluster.cpu_table(rounds), cluster.speed_table(rounds)
+    assert "| GET 4 KiB | us | 1,000 | 2,200 | 20,000 | 2.20x (≤ 2x: not reached) | 9.09x | - |" in cpu
+    assert "| PUT 4 KiB | us | 1,000 | 2,200 | 20,000 | 2.20x (≤ 2.5x) | 9.09x | - |" in cpu
+    assert "| PUT 4 KiB | 1/s | 900 | 600 | 50 | 0.67x | 12.0x (≥ 15x: not reached) | - |" in speed
+    assert "| GET 16 MiB | MiB/s | 900 | 600 | 50 | 0.67x | 12.0x (≥ 1.5x) | - |" in speed
+
+
+def test_pauses(lib):
+    pauses = lib("pauses")
+    assert pauses.longest_gap([], 1, 4) == 3
+    assert pauses.longest_gap([2, 3.5, 9], 1, 4) == 1.5
+    assert pauses.longest_gap([0.5, 3.9], 1, 4) == pytest.approx(2.9)
+    assert pauses.shown([0.2, 0.1, 0.9]) == "0.20 (0.90)" and pauses.shown([0.1]) == "0.10"
+    site = pauses.Site({1: "a", 2: "b"}, 9000, "key", "secret")
+    site.clients = [pauses.Client(site, machine, kind, 4096) for machine in (1, 2) for kind in ("write", "read")]
+    for client, done in zip(site.clients, ([1, 2], [1], [4, 6, 8], [])):
+        client.done = done
+    site.clients[0].failed["503 Slow down"] += 1
+    assert site.pauses("write", 0, 10) == {"nobody": 2, "one": 8, "who": "write 4096 at 1: {'503 Slow down': 1}"}
+    assert site.pauses("write", 0, 10, without={1}) == {"nobody": 4, "one": 4, "who": "write 4096 at 2: {}"}
+    assert site.pauses("read", 0, 10) == {"nobody": 9, "one": 10, "who": "read 4096 at 2: {}"}
+
+
+def test_pauses_are_judged_by_the_median_of_one_client(monkeypatch):
+    program = script("cluster_pauses", monkeypatch)
+    event = program.Event("e", "something dies", (3, 0.3), 1, None)
+    found = [{"event": {"write": {"nobody": 0.1, "one": one}, "read": {"nobody": 0.1, "one": 0.2}}} for one in (2.5, 2.9, 7)]
+    assert program.report([(event, found)]).splitlines()[-1] == "| something dies | 0.10 | 2.90 (7.00) | 0.10 | 0.20 | 3 / 0.3 | reached |"
+    found[0]["event"]["write"]["one"] = 3.5
+    assert program.report([(event, found)]).endswith("| not reached |")
+    nothing = program.Event("nothing", "nothing happens", None, 1, None)
+    calm = [{"event": {kind: {"nobody": 0.1, "one": one} for kind in ("write", "read")}} for one in (0.2, 3.6)]
+    assert program.report([(nothing, calm), (event, found)]).endswith("| not told from nothing |")
+
+
+def test_a_cluster_that_grows(monkeypatch):
+    program = script("cluster_growth", monkeypatch)
+    figures = {"title": "a node", "seconds": 10, "least": 100 << 20, "moved": 120 << 20, "before_us": 1000, "p99_us": [1500, 2500, 1600], "errors": 0, "budget": 64 << 20}
+    row = program.report([figures]).splitlines()[-1]
+    assert row == "| a node | 10 | 100 | 120 | 1.20x (≤ 1.1x: not reached) | 1.00 | 1.60 | 2.50 | 1.60x (≤ 2x) | 12.0 | 64.0 |"

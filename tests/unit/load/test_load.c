@@ -10,11 +10,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <time.h>
 
 #include "bench/load/load_options.h"
 #include "bench/load/server.h"
 #include "load_content.h"
 #include "load/run.h"
+#include "tests/unit/client/fake_s3.h"
 
 static void each_key_once(void **state)
 {
@@ -366,7 +368,7 @@ static void endpoints(void **state)
                 assert_null(load_settings_complete(&settings));
                 assert_string_equal(settings.server[0].host, cases[i].host);
                 assert_string_equal(settings.server[0].port, cases[i].port);
-                assert_string_equal(settings.host_header, cases[i].header);
+                assert_string_equal(settings.server[0].header, cases[i].header);
                 assert_int_equal(settings.tls, cases[i].tls);
                 settings.access_key = "";
                 assert_non_null(load_settings_complete(&settings));
@@ -386,10 +388,12 @@ static void endpoints_may_be_several(void **state)
         settings.endpoint = "http://a:9000/ , http://[::1]:80,http://b";
         assert_null(load_settings_complete(&settings));
         assert_int_equal(settings.servers, 3);
-        assert_string_equal(settings.host_header, "a:9000");
+        assert_string_equal(settings.server[0].header, "a:9000");
         assert_string_equal(settings.server[0].port, "9000");
         assert_string_equal(settings.server[1].host, "::1");
+        assert_string_equal(settings.server[1].header, "[::1]");
         assert_string_equal(settings.server[2].host, "b");
+        assert_string_equal(settings.server[2].header, "b");
         assert_string_equal(settings.server[2].port, "80");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 settings.endpoint = bad[i];
@@ -504,8 +508,8 @@ static void targets_are_signed(void **state)
         assert_int_equal(parse(&options, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"),
                          -1);
         load_signer_init(&signer, o, 1369353600000);
-        assert_string_equal(o->host_header, "host");
-        assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
+        assert_string_equal(o->server[0].header, "host");
+        assert_true(load_sign(&signer, 0, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/000000000042?X-Amz-", 31), 0);
         assert_non_null(strstr(target, "X-Amz-Signature="));
         load_list_query(o, 0, 64, query, sizeof(query));
@@ -513,12 +517,12 @@ static void targets_are_signed(void **state)
         load_list_query(o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F&start-after=a%2Bb%2F000000003937");
         o->random_names = true;
-        assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
+        assert_true(load_sign(&signer, 0, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/", 12), 0);
         assert_int_equal(strcspn(target + 12, "?"), 16);
         o->sign_headers = true;
         o->session_token = "token";
-        assert_true(load_sign(&signer, "GET", 42, "a=b", target) > 0);
+        assert_true(load_sign(&signer, 0, "GET", 42, "a=b", target) > 0);
         assert_non_null(strstr(target, "?a=b HTTP/1.1\r\nx-amz-content-sha256: UNSIGNED-PAYLOAD\r\n"
                                        "x-amz-date: 20130524T000000Z\r\nAuthorization: AWS4-HMAC-SHA256 "));
         assert_non_null(strstr(target, "\r\nx-amz-security-token: token"));
@@ -526,6 +530,82 @@ static void targets_are_signed(void **state)
         o->keys = 900;
         load_list_query(o, 63, 64, query, sizeof(query));
         assert_null(strstr(query, "start-after"));
+}
+
+/* ---- several servers ------------------------------------------------------------------------- */
+
+/* A server and what came to it; guarded by its lock while it runs. */
+struct signed_server {
+        struct fake_s3 fake;
+        const struct load_settings *settings;
+        unsigned number, reads, writes, wrong;
+};
+
+/* The target that this server's request for a key is to have, made at the time that it names. */
+static void expected_target(const struct signed_server *server, const struct fake_request *request,
+                            char out[LOAD_TARGET_MAX])
+{
+        const char *date = strstr(request->target, "X-Amz-Date="), *key = strstr(request->target, "/o/");
+        struct load_signer signer;
+        struct tm when = {0};
+
+        out[0] = '\0';
+        if (date == NULL || key == NULL || strptime(date + strlen("X-Amz-Date="), "%Y%m%dT%H%M%SZ", &when) == NULL)
+                return;
+        load_signer_init(&signer, server->settings, (int64_t)timegm(&when) * 1000);
+        if (load_sign(&signer, server->number, request->method, strtoull(key + 3, NULL, 10), "", out) < 0)
+                out[0] = '\0';
+        out[strcspn(out, " ")] = '\0';
+}
+
+static void serve_what_is_signed_for_it(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct signed_server *server = arg;
+        char host[512], target[LOAD_TARGET_MAX];
+        bool read = strcmp(request->method, "GET") == 0;
+
+        expected_target(server, request, target);
+        server->wrong += strcmp(fake_header(request, "Host", host), server->fake.url + strlen("http://")) != 0;
+        server->wrong += strcmp(request->target, target) != 0;
+        server->reads += read;
+        server->writes += !read;
+        if (read)
+                fake_body(reply, "four", 4);
+}
+
+/* Requests that are signed ahead (GETs of a mixed phase), and those that are signed when they are sent. */
+static void each_server_gets_its_own_host(void **state)
+{
+        static struct signed_server server[3];
+        static struct load_result result;
+        struct load_watch watch = {.every_ms = 1000};
+        struct load_settings settings;
+        char endpoint[400] = "";
+
+        load_settings_default(&settings);
+        for (unsigned i = 0; i < 3; i++) {
+                server[i].settings = &settings;
+                server[i].number = i;
+                fake_start(&server[i].fake, serve_what_is_signed_for_it, &server[i]);
+                sprintf(endpoint + strlen(endpoint), "%s%s", i > 0 ? "," : "", server[i].fake.url);
+        }
+        settings.phase = LOAD_MIXED;
+        settings.get_share = 50;
+        settings.endpoint = endpoint;
+        settings.access_key = settings.secret_key = "x";
+        settings.connections = 7;
+        settings.count = 210;
+        settings.keys = 10;
+        settings.size = 4;
+        assert_null(load_settings_complete(&settings));
+        assert_int_equal(load_run(&settings, &watch, &result), 0);
+        assert_int_equal(result.failed, 0);
+        assert_int_equal(result.stats.count, 210);
+        for (unsigned i = 0; i < 3; i++) {
+                fake_stop(&server[i].fake);
+                assert_int_equal(server[i].wrong, 0);
+                assert_true(server[i].reads > 0 && server[i].writes > 0);
+        }
 }
 
 int main(void)
@@ -548,6 +628,7 @@ int main(void)
                 cmocka_unit_test(runs_that_come_to_nothing),
                 cmocka_unit_test(figures_as_json),
                 cmocka_unit_test(targets_are_signed),
+                cmocka_unit_test(each_server_gets_its_own_host),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
