@@ -256,7 +256,7 @@ int gw_pool_of_new(struct gw_gateway *gw, struct s3_str name, unsigned *number, 
  */
 static bool answer_needs_directory(const struct gw_request *req)
 {
-        if (req->store == req->store || req->bucket_id == 0)
+        if (req->store == req->loop->gw->store || req->bucket_id == 0)
                 return true;
         if (req->access_key != NULL)
                 return req->temporary != NULL || gw_credentials_find(req->loop, req->access_key) == NULL;
@@ -268,5 +268,5 @@ bool gw_answer_is_current(const struct gw_request *req)
         if (req->undecided || (req->lists_all && gw_buckets_known(req->loop->gw) != 0))
                 return false;
         return eng_is_current(req->store) && (req->also == NULL || eng_is_current(req->also)) &&
-               (!answer_needs_directory(req) || eng_is_current(req->store));
+               (!answer_needs_directory(req) || eng_is_current(req->loop->gw->store));
 }

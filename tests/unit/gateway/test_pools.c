@@ -21,6 +21,15 @@ static struct sf *first, *other, *base;
 static struct gw_gateway *gw;
 static bool with_home;
 
+#define USER_KEY "AKIAIOSFODNN7EXAMPLE"
+#define USER_SECRET "the secret of alice"
+
+/* It lies open. */
+static int open_secret(void *arg, const char *about, const char *sealed, char *secret, size_t size)
+{
+        return (size_t)snprintf(secret, size, "%s", sealed) < size ? 0 : -EBADMSG;
+}
+
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
 struct job {
@@ -34,7 +43,7 @@ static void site_make(void *arg)
 {
         const struct gw_credential root = {ACCESS_KEY, SECRET_KEY};
         const struct job *job = arg;
-        struct gw_options options = {.store = first->store, .pool = FIRST, .loops = base->loops, .loop_count = 1};
+        struct gw_options options = {.store = first->store, .pool = FIRST, .loops = base->loops, .loop_count = 1, .sealer.open = open_secret};
 
         assert_int_equal(gw_new(&options, &gw), 0);
         if (job->add_other)
@@ -707,6 +716,39 @@ static void test_meet(void **state)
         }
 }
 
+static void keep_entity(struct sf *sf, struct gw_entity *entity)
+{
+        char *text;
+        size_t len;
+
+        assert_int_equal(gw_entity_encode(entity, &text, &len), 0);
+        assert_int_equal(sf_text_set(sf, 0, gw_entity_number(&entity->who), entity->who.kind, 0, text, len), 0);
+        free(text);
+}
+
+/* Alice, who may do all. */
+static void make_user(struct sf *sf)
+{
+        struct gw_pair policy = {.name = "own",
+                                 .text = "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"}]}"};
+        struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .of = "alice", .name = USER_KEY},
+                                .owner = GW_FIRST_ACCOUNT,
+                                .sealed = USER_SECRET,
+                                .created_ms = 1,
+                                .active = 1};
+        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"}, .path = "/", .id = "AIDAEXAMPLE", .created_ms = 1};
+
+        user.sets[GW_SET_INLINE] = (struct gw_pairs){1, &policy};
+        keep_entity(sf, &key);
+        keep_entity(sf, &user);
+}
+
+static void be_user(bool user)
+{
+        site_access = user ? USER_KEY : ACCESS_KEY;
+        site_secret = user ? USER_SECRET : SECRET_KEY;
+}
+
 /* ---- a pool that cannot answer --------------------------------------------------------------- */
 
 static void test_first_down(void **state)
@@ -716,11 +758,12 @@ static void test_first_down(void **state)
         name_for(FIRST, here);
         name_for(OTHER, there);
         name_for(OTHER, fresh);
+        make_user(&leader);
         make_bucket(here);
         make_bucket(there);
         assert_int_equal(http_object("PUT", here, "a/key", "bytes"), 200);
         use_bucket(there);
-        assert_int_equal(http_plain("/minio/health/cluster"), 200);
+        EVENTUALLY(http_plain("/minio/health/cluster") == 200); /* people are gone through first */
         hf_lease(&hf, false);
         atomic_store(&hf.cut, true);
         assert_int_equal(http_bucket("HEAD", here), 503);
@@ -731,12 +774,16 @@ static void test_first_down(void **state)
         assert_int_equal(http_bucket("PUT", fresh), 503);
         expect_object(there, "a/key", "other bytes"); /* the operator's own key: nobody of the directory */
         assert_int_equal(http_object("PUT", there, "more", "bytes"), 200);
-        site_access = "AKIAIOSFODNN7EXAMPLE"; /* nobody, or one whom the first pool's leader knows by now */
+        be_user(true); /* she may be deleted by now */
+        assert_int_equal(http_object("GET", there, "a/key", ""), 503);
+        site_access = "AKIAIOSFODNN7EXAMPLF"; /* nobody, or one whom the first pool's leader knows by now */
         assert_int_equal(http_object("GET", there, "a/key", ""), 503);
         hf_lease(&hf, true);
         atomic_store(&hf.cut, false);
         assert_int_equal(http_object("GET", there, "a/key", ""), 403);
-        site_access = ACCESS_KEY;
+        be_user(true);
+        expect_object(there, "a/key", "other bytes");
+        be_user(false);
         expect_object(here, "a/key", "bytes");
         assert_int_equal(http_bucket("HEAD", "nothing-there"), 404);
         assert_int_equal(http_status("GET", "/", ""), 200);
