@@ -238,7 +238,7 @@ struct gw_account_made {
         char id[13], canonical_id[65], title[GW_ACCOUNT_TITLE_MAX + 1], access_key[21], secret_key[41];
 };
 int gw_account_create(const struct gw_gateway *gw, const char *title, struct gw_account_made *out);
-/* With the keys of its root. -ENOENT; -EBUSY: something else is in it; -EPERM: the first account. */
+/* With the keys of its root. -ENOENT; -EBUSY: something else is in it; -EPERM: the first account; -EHOSTDOWN: some pool cannot say whether it has buckets. */
 int gw_account_delete(const struct gw_gateway *gw, const char *id);
 /* Whether a secret may be sent there: TLS, or the same machine. Pure. */
 struct sockaddr;

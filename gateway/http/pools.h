@@ -20,7 +20,7 @@ struct gw_request;
 struct gw_pools {
         atomic_uint count;
         struct gw_pool {
-                unsigned number;        /* 0: this is no cluster */
+                unsigned number; /* 0: this is no cluster */
                 struct eng_store *store;
         } list[GW_POOLS_MAX];
 };

@@ -99,7 +99,8 @@ void gw_new_bucket_begin(struct gw_request *req, void (*make)(struct gw_request 
                 gw_reply_no_memory(req);
                 return;
         }
-        *work = (struct gw_new_bucket){.magic = gw_new_bucket_magic, .req = req, .make = make, .timer.expired = pool_seek_again};
+        *work = (struct gw_new_bucket){
+                .magic = gw_new_bucket_magic, .req = req, .make = make, .timer.expired = pool_seek_again};
         req->work = work;
         req->release = new_bucket_release;
         pool_seek(req);

@@ -21,7 +21,7 @@ static struct sf *first, *other, *base;
 static struct gw_gateway *gw;
 static bool with_home;
 
-#define USER_KEY "AKIAIOSFODNN7EXAMPLE"
+#define USER_KEY    "AKIAIOSFODNN7EXAMPLE"
 #define USER_SECRET "the secret of alice"
 
 /* It lies open. */
@@ -43,7 +43,11 @@ static void site_make(void *arg)
 {
         const struct gw_credential root = {ACCESS_KEY, SECRET_KEY};
         const struct job *job = arg;
-        struct gw_options options = {.store = first->store, .pool = FIRST, .loops = base->loops, .loop_count = 1, .sealer.open = open_secret};
+        struct gw_options options = {.store = first->store,
+                                     .pool = FIRST,
+                                     .loops = base->loops,
+                                     .loop_count = 1,
+                                     .sealer.open = open_secret};
 
         assert_int_equal(gw_new(&options, &gw), 0);
         if (job->add_other)
@@ -194,14 +198,16 @@ static bool has_bucket(struct sf *sf, const char *name)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void http_ask(const char *method, const char *target, const char *body, const struct s3_header *amz, unsigned amz_count,
-                     struct answer *answer)
+static void http_ask(const char *method, const char *target, const char *body, const struct s3_header *amz,
+                     unsigned amz_count, struct answer *answer)
 {
         char head[8192], more[64];
         int fd = dial();
 
         snprintf(more, sizeof(more), "Content-Length: %zu\r\n", strlen(body));
-        send_all(fd, head, signed_head(head, sizeof(head), method, target, amz, amz_count, *body != '\0' || strcmp(method, "PUT") == 0 ? more : NULL));
+        send_all(fd, head,
+                 signed_head(head, sizeof(head), method, target, amz, amz_count,
+                             *body != '\0' || strcmp(method, "PUT") == 0 ? more : NULL));
         send_text(fd, body);
         read_answer(fd, answer, strcmp(method, "HEAD") == 0);
         close(fd);
@@ -291,10 +297,14 @@ static void use_bucket(const char *name)
         assert_int_equal(http_object("PUT", name, "a/key", "bytes"), 200);
         expect_object(name, "a/key", "bytes");
         snprintf(target, sizeof(target), "/%s?tagging", name);
-        assert_int_equal(http_status("PUT", target, "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>"), 204);
+        assert_int_equal(http_status("PUT", target,
+                                     "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>"),
+                         204);
         assert_int_equal(http_status("GET", target, ""), 200);
         snprintf(target, sizeof(target), "/%s?versioning", name);
-        assert_int_equal(http_status("PUT", target, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"), 200);
+        assert_int_equal(http_status("PUT", target,
+                                     "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"),
+                         200);
         http_ask("GET", target, "", NULL, 0, &answer);
         assert_non_null(strstr(answer.body, "Enabled"));
         answer_free(&answer);
@@ -322,6 +332,30 @@ static void test_made_where_said(void **state)
                 use_bucket(name[i]);
         }
         assert_true(eng_bucket_pools(other->store) == 0);
+}
+
+static void account_has(void *arg)
+{
+        struct job *job = arg;
+
+        job->said = gw_account_has_bucket(gw, job->name);
+}
+
+/* Whether an account has buckets is asked of all pools. */
+static void test_account(void **state)
+{
+        struct job job = {.name = GW_FIRST_ACCOUNT};
+        char name[32];
+
+        for (unsigned pool = FIRST; pool <= OTHER; pool++) {
+                hf_run(base->loops[0], account_has, &job);
+                assert_false(job.said);
+                name_for(pool, name);
+                assert_int_equal(http_bucket("PUT", name), 200);
+                hf_run(base->loops[0], account_has, &job);
+                assert_true(job.said);
+                assert_int_equal(http_bucket("DELETE", name), 204);
+        }
 }
 
 /* Deleted and made again, a bucket is in the pool where it was. */
@@ -385,7 +419,8 @@ static void test_list(void **state)
                 snprintf(name[i], sizeof(name[i]), "list-%u", i);
                 assert_int_equal(sf_bucket_pool_set(first, 0, name[i], OTHER), 0);
                 if (i % 3 != 0)
-                        snprintf(name[i], sizeof(name[i]), "list-%u-x", i); /* of which there is no entry, so it may be anywhere */
+                        snprintf(name[i], sizeof(name[i]), "list-%u-x",
+                                 i); /* of which there is no entry, so it may be anywhere */
                 assert_int_equal(http_bucket("PUT", name[i]), 200);
                 strcat(strcat(all, name[i]), " ");
         }
@@ -394,7 +429,8 @@ static void test_list(void **state)
         assert_string_equal(got, all);
         answer_free(&answer);
         do {
-                snprintf(target, sizeof(target), "/?max-buckets=2%s%s", *token != '\0' ? "&continuation-token=" : "", token);
+                snprintf(target, sizeof(target), "/?max-buckets=2%s%s", *token != '\0' ? "&continuation-token=" : "",
+                         token);
                 http_ask("GET", target, "", NULL, 0, &answer);
                 assert_int_equal(answer.status, 200);
                 names_of(answer.body, "Name", got, sizeof(got));
@@ -457,7 +493,10 @@ static void test_copies(void **state)
         names_of(answer.body, "ETag", etag, sizeof(etag));
         etag[strcspn(etag, " ")] = '\0';
         answer_free(&answer);
-        snprintf(part, sizeof(part), "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part></CompleteMultipartUpload>", etag);
+        snprintf(part, sizeof(part),
+                 "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part></"
+                 "CompleteMultipartUpload>",
+                 etag);
         snprintf(target, sizeof(target), "/%s/parts?uploadId=%s", there, upload);
         assert_int_equal(http_status("POST", target, part), 200);
         expect_object(there, "parts", "bytes of the other");
@@ -536,10 +575,11 @@ static void test_spread(void **state)
 
 static void test_inventory(void **state)
 {
-        static const char form[] = "<InventoryConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Destination>"
-                                   "<S3BucketDestination><Bucket>arn:aws:s3:::%s</Bucket><Format>CSV</Format></S3BucketDestination>"
-                                   "</Destination><IsEnabled>true</IsEnabled><Id>one</Id><IncludedObjectVersions>Current"
-                                   "</IncludedObjectVersions><Schedule><Frequency>Daily</Frequency></Schedule></InventoryConfiguration>";
+        static const char form[] =
+                "<InventoryConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Destination>"
+                "<S3BucketDestination><Bucket>arn:aws:s3:::%s</Bucket><Format>CSV</Format></S3BucketDestination>"
+                "</Destination><IsEnabled>true</IsEnabled><Id>one</Id><IncludedObjectVersions>Current"
+                "</IncludedObjectVersions><Schedule><Frequency>Daily</Frequency></Schedule></InventoryConfiguration>";
         char here[32], there[32], target[128], body[1024];
 
         name_for(FIRST, here);
@@ -573,10 +613,13 @@ static bool has_object_below(const char *bucket, const char *prefix)
 /* Of a bucket of one pool, to one of the other, both ways. */
 static void test_logs(void **state)
 {
-        static const char logging[] = "<BucketLoggingStatus xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LoggingEnabled>"
-                                      "<TargetBucket>%s</TargetBucket><TargetPrefix>log/</TargetPrefix></LoggingEnabled></BucketLoggingStatus>";
-        static const char policy[] = "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":{\"Service\":"
-                                     "\"logging.s3.amazonaws.com\"},\"Action\":\"s3:PutObject\",\"Resource\":\"arn:aws:s3:::%s/*\"}]}";
+        static const char logging[] =
+                "<BucketLoggingStatus xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LoggingEnabled>"
+                "<TargetBucket>%s</TargetBucket><TargetPrefix>log/</TargetPrefix></LoggingEnabled></"
+                "BucketLoggingStatus>";
+        static const char policy[] =
+                "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":{\"Service\":"
+                "\"logging.s3.amazonaws.com\"},\"Action\":\"s3:PutObject\",\"Resource\":\"arn:aws:s3:::%s/*\"}]}";
         char name[2][32], target[128], body[1024];
         unsigned i, turns;
 
@@ -730,13 +773,17 @@ static void keep_entity(struct sf *sf, struct gw_entity *entity)
 static void make_user(struct sf *sf)
 {
         struct gw_pair policy = {.name = "own",
-                                 .text = "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"}]}"};
+                                 .text = "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":"
+                                         "\"s3:*\",\"Resource\":\"*\"}]}"};
         struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .of = "alice", .name = USER_KEY},
                                 .owner = GW_FIRST_ACCOUNT,
                                 .sealed = USER_SECRET,
                                 .created_ms = 1,
                                 .active = 1};
-        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"}, .path = "/", .id = "AIDAEXAMPLE", .created_ms = 1};
+        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"},
+                                 .path = "/",
+                                 .id = "AIDAEXAMPLE",
+                                 .created_ms = 1};
 
         user.sets[GW_SET_INLINE] = (struct gw_pairs){1, &policy};
         keep_entity(sf, &key);
@@ -859,6 +906,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_made_where_said, begin_plain, end),
+                cmocka_unit_test_setup_teardown(test_account, begin_plain, end),
                 cmocka_unit_test_setup_teardown(test_again, begin_plain, end),
                 cmocka_unit_test_setup_teardown(test_left_entry, begin_plain, end),
                 cmocka_unit_test_setup_teardown(test_list, begin_plain, end),
