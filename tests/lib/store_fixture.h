@@ -30,7 +30,7 @@ struct sf {
         struct eng_version put_version;
         void (*stopped)(void);         /* NULL, or called by sf_close() when the loops have stopped, before the store is closed */
         void (*closed)(void);          /* NULL, or called by sf_close() before the loops are freed: nobody posts to them any more when it returns */
-        bool got_inline;               /* what the last sf_get() found has its bytes in its record */
+        _Atomic bool got_inline;              /* what the last sf_get() found has its bytes in its record */
         struct sf *beside[SF_BESIDE_MAX]; /* other stores on these loops */
         unsigned beside_count;
 };
