@@ -137,15 +137,17 @@ int gw_bucket_get(struct gw_gateway *gw, struct s3_str name, const struct eng_bu
 static unsigned buckets_merge(const struct eng_bucket **list, unsigned count, const struct eng_bucket *const *more,
                               unsigned more_count, unsigned max)
 {
-        const struct eng_bucket *merged[LIST_MOST];
+        const struct eng_bucket *before[LIST_MOST];
         unsigned n = 0, i = 0, k = 0;
 
+        if (more_count == 0)
+                return count;
+        memcpy(before, list, count * sizeof(before[0]));
         while (n < max && (i < count || k < more_count)) {
-                bool mine = k == more_count || (i < count && strcmp(list[i]->name, more[k]->name) <= 0);
+                bool old = k == more_count || (i < count && strcmp(before[i]->name, more[k]->name) <= 0);
 
-                merged[n++] = mine ? list[i++] : more[k++];
+                list[n++] = old ? before[i++] : more[k++];
         }
-        memcpy(list, merged, n * sizeof(merged[0]));
         return n;
 }
 
