@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define FMT_LAYOUT_VERSION 2u         /* docs/format.md says what a store of layout 1 becomes */
-#define FMT_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES | FMT_FEATURE_TERMS)) /* bits of FORMAT's line 'features' that this build knows */
+#define FMT_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES | FMT_FEATURE_TERMS | FMT_FEATURE_POOLS)) /* bits of FORMAT's line 'features' that this build knows */
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
@@ -48,7 +48,8 @@
 enum fmt_feature {
         FMT_FEATURE_VERSIONS = 1,      /* fields and states of values, names of versions, rules and texts of buckets */
         FMT_FEATURE_SITES = 2,         /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
-        FMT_FEATURE_TERMS = 4          /* TERM records: who may write is decided by them */
+        FMT_FEATURE_TERMS = 4,         /* TERM records: who may write is decided by them */
+        FMT_FEATURE_POOLS = 8          /* entries of kind FMT_TEXT_BUCKET_POOL: a build that does not look at them would make a bucket twice */
 };
 
 #define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
@@ -252,6 +253,13 @@ struct fmt_text {
 };
 #define FMT_TEXT_MAX (256u << 10)      /* bytes of a text */
 #define FMT_TEXT_PIECE ((8u << 10) - 16u) /* bytes of each piece but the last */
+/* The text of an entry of this kind: this, then the name of a bucket, which is in that pool and in no other (docs/design/pools.md). */
+#define FMT_TEXT_BUCKET_POOL 255u
+struct fmt_bucket_pool {
+        uint8_t version;               /* FMT_BUCKET_POOL_VERSION */
+        uint8_t pool;                  /* 1 .. 63 */
+};
+#define FMT_BUCKET_POOL_VERSION 1u
 struct fmt_head {
         uint64_t newest, null_number;  /* of versions; null_number 0: there is no null version */
         uint8_t null_id[FMT_ID];       /* object id of the null version: it lives on although this row, which had it, has another value */
@@ -636,6 +644,7 @@ _Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 
                        sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 32 && sizeof(struct fmt_bucket_rules) == 16,
                "fields");
 _Static_assert(sizeof(struct fmt_text) == 16 && FMT_TEXT_MAX / FMT_TEXT_PIECE < 255, "texts of a bucket");
+_Static_assert(sizeof(struct fmt_bucket_pool) == 2, "the pool of a bucket");
 _Static_assert(sizeof(struct fmt_lock_clock) == 16 && offsetof(struct fmt_lock_clock, budget_ms) == 8, "lock clock");
 _Static_assert(sizeof(struct fmt_term) == 48, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
@@ -701,6 +710,7 @@ FMT_STORED(FMT_FIELD_ACL, 11);
 FMT_STORED(FMT_FEATURE_VERSIONS, 1);
 FMT_STORED(FMT_FEATURE_SITES, 2);
 FMT_STORED(FMT_FEATURE_TERMS, 4);
+FMT_STORED(FMT_FEATURE_POOLS, 8);
 
 FMT_STORED(FMT_VERSIONING_NEVER, 0);
 FMT_STORED(FMT_VERSIONING_ENABLED, 1);

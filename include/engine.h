@@ -231,6 +231,11 @@ const char *eng_store_unused(const struct eng_store *store);
  * does what is left.
  */
 bool eng_store_close(struct eng_store *store);
+/*
+ * The same of several stores on the same loops. They stop before one of them is taken apart: none goes on with what it has
+ * under way while the loops are drained for another. NULL is allowed. False: as above, of one of them; the others may be freed.
+ */
+bool eng_stores_close(struct eng_store *const *stores, unsigned count);
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -431,6 +436,7 @@ struct eng_bucket_rules {
 
 struct eng_bucket {
         uint64_t id;               /* new at each creation */
+        struct eng_store *store;   /* that has it: of eng_bucket_get() and eng_bucket_list() */
         struct eng_bucket_rules rules;
         int64_t created_ms;
         char name[ENG_BUCKET_NAME_MAX + 1];
@@ -452,8 +458,8 @@ unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned 
 typedef void (*eng_done)(void *arg, int rv);
 /*
  * rules: what it begins with, their generation aside; NULL: no versioning, no lock. -EEXIST if there is
- * one of that name; -ENOSPC there are 100,000; -EPERM, -EINVAL and errors of drives as for
- * eng_bucket_rules_set().
+ * one of that name; -EREMOTE another pool was said to have it (eng_bucket_pool_set()); -ENOSPC there are 100,000; -EPERM,
+ * -EINVAL and errors of drives as for eng_bucket_rules_set().
  */
 void eng_bucket_create(struct eng_store *store, struct eng_str name, const struct eng_bucket_rules *rules, const void *attrs,
                        size_t attrs_len, eng_done done, void *arg);
@@ -550,7 +556,10 @@ bool eng_entries_walk(struct eng_store *store, uint32_t *position, unsigned most
 struct eng_rows_digest {
         uint64_t rows, sum[2];
 };
-/* All entries as the loop of the coordinator, which calls, was last told of them. */
+/*
+ * All entries as the loop of the coordinator, which calls, was last told of them; but for those of pools of buckets, by which nobody
+ * decides about others.
+ */
 void eng_entries_seen(struct eng_store *store, struct eng_rows_digest *out);
 /*
  * As eng_text_set(), or, where bytes.data is NULL, eng_text_delete(): of an entry, by somebody who has decided by what
@@ -559,6 +568,35 @@ void eng_entries_seen(struct eng_store *store, struct eng_rows_digest *out);
  */
 void eng_entry_set(struct eng_store *store, uint64_t id, unsigned kind, uint64_t expected, const struct eng_rows_digest *seen, struct eng_str bytes,
                    eng_done done, void *arg);
+
+/* ---- pools of buckets ------------------------------------------------------------------------ */
+
+/*
+ * A cluster of several pools keeps in one of them, the first, which buckets are in which other one (docs/design/pools.md): an
+ * entry of kind ENG_ENTRY_BUCKET_POOL for each name. An entry is never changed, nor deleted, also when the bucket is. No
+ * store has a bucket and an entry of one name.
+ */
+#define ENG_ENTRY_BUCKET_POOL (ENG_TEXTS_KINDS - 1)
+#define ENG_POOLS_MAX 64u             /* numbers are 1 .. ENG_POOLS_MAX - 1 */
+#define ENG_BUCKET_POOLS_MAX (ENG_ENTRIES_MAX / 2)
+
+/*
+ * The pool that a bucket of this name is in, or is to be in. From this loop's own copy: immediate. -ENOENT: nothing was
+ * said; -EHOSTDOWN before recovery; -EIO: no drive has the entry whole.
+ */
+int eng_bucket_pool_get(struct eng_store *store, struct eng_str name, unsigned *pool);
+/*
+ * Says so, for good: answered when every loop, and every home, has it.
+ *   -EEXIST   there is a bucket of that name here
+ *   -ESTALE   it was said already: eng_bucket_pool_get() knows, or will soon
+ *   -ENOTUNIQ the entry would be another name's: a bucket of this one can only be made here
+ *   -ENOSPC   there are ENG_BUCKET_POOLS_MAX, or ENG_ENTRIES_MAX of all, -EDQUOT as for eng_text_set(): likewise
+ *   -EIO      an entry of this number is there, and cannot be read: its name, which may be this one, is nobody's
+ *   -EINVAL   no such name or pool        other errors of eng_text_set()
+ */
+void eng_bucket_pool_set(struct eng_store *store, struct eng_str name, unsigned pool, eng_done done, void *arg);
+/* Any thread. Pools that entries name: a bit each. */
+uint64_t eng_bucket_pools(const struct eng_store *store);
 
 /* ---- the lock clock -------------------------------------------------------------------------- */
 

@@ -124,6 +124,10 @@ struct lp_timer {
  */
 void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns);
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer); /* harmless when not armed */
+/*
+ * Once lp_loop_run() has returned no timer expires, and both do nothing. So the memory of a timer that is armed may be freed then,
+ * and whoever is taken apart after that comes to no harm by it.
+ */
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 

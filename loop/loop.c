@@ -299,6 +299,7 @@ int lp_loop_run(struct lp_loop *loop)
                 rv = run_round(loop);
         while (rv == 0 && !atomic_load_explicit(&loop->stopping, memory_order_acquire));
         drained = lp_ring_drain(loop);
+        lp_timers_end(&loop->timers);
         loop->running = false;
         self = NULL;
         lp_trace_end();

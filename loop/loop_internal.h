@@ -71,12 +71,15 @@ uint64_t lp_mailbox_run(struct lp_mailbox *mailbox);
 struct lp_timers {
         struct lp_timer *first; /* to expire */
         uint64_t started;
+        bool ended;             /* the loop has: none expires any more, and what is armed may be freed already */
 };
 
 /* Runs what is due at now; timers started meanwhile wait for the next round. */
 void lp_timers_expire(struct lp_timers *timers, uint64_t now);
 /* Deadline of the first timer, or UINT64_MAX. */
 uint64_t lp_timers_next(const struct lp_timers *timers);
+/* The loop has ended. */
+void lp_timers_end(struct lp_timers *timers);
 
 /* ---- arena.c --------------------------------------------------------------------------------- */
 

@@ -84,6 +84,8 @@ void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay
         struct lp_timers *timers = &loop->timers;
         uint64_t now = lp_now(loop);
 
+        if (timers->ended)
+                return;
         if (timer->armed != 0)
                 timer_take_out(timers, timer);
         timer->armed = 1;
@@ -94,8 +96,17 @@ void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay
 
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 {
-        if (timer->armed != 0)
+        if (timer->armed == 0)
+                return;
+        if (!loop->timers.ended)
                 timer_take_out(&loop->timers, timer);
+        timer->armed = 0;
+}
+
+void lp_timers_end(struct lp_timers *timers)
+{
+        timers->ended = true;
+        timers->first = NULL;
 }
 
 /*

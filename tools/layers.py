@@ -56,7 +56,7 @@ MODULES = {
         ("store", set()),
     ],
     "gateway": [
-        ("http", {"body.h", "budget.h", "error.h", "error_page.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
+        ("http", {"body.h", "budget.h", "error.h", "error_page.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "pools.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
         ("people", {"bucket_owner.h", "entity.h", "people.h", "quotas.h"}),
         ("sts", {"issuers.h", "jwt.h", "key_uses.h", "signer.h", "temporary.h"}),
         ("rights", {"bucket_policy.h", "owners.h", "rights.h", "trust.h"}),

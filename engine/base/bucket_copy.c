@@ -57,6 +57,7 @@ int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct en
         b = eng_bucket_find(el, name);
         if (b == NULL)
                 return -ENOENT;
+        b->bucket.store = store;
         *out = &b->bucket;
         return 0;
 }
@@ -66,7 +67,9 @@ unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned 
         const struct eng_loop *el = eng_here(store);
         unsigned i = eng_bucket_position(el, from), n = 0;
 
-        while (i < el->bucket_count && n < max)
+        while (i < el->bucket_count && n < max) {
+                el->buckets[i]->bucket.store = store;
                 out[n++] = &el->buckets[i++]->bucket;
+        }
         return n;
 }

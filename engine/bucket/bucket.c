@@ -13,6 +13,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_look.h"
+#include "engine/bucket/bucket_pool.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
 #include "engine/bucket/home_changes.h"
@@ -200,9 +201,12 @@ static void begin_create(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
         struct eng_loop *el = change->store->coord_loop;
+        int rv = eng_bucket_pool_elsewhere(change->store, request_name(req));
 
-        if (eng_bucket_find(el, request_name(req)) != NULL) {
-                eng_change_finish(change, -EEXIST);
+        if (rv == 0 && eng_bucket_find(el, request_name(req)) != NULL)
+                rv = -EEXIST;
+        if (rv != 0) {
+                eng_change_finish(change, rv);
                 return;
         }
         if (el->bucket_count >= BUCKETS_MAX) {

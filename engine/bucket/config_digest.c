@@ -19,6 +19,7 @@
 /* owner: coordinator */
 struct eng_digests {
         struct eng_rows_digest entries, told; /* told: as this loop was last told of them */
+        struct eng_rows_digest bucket_pools;  /* entries of that kind, which are not among those */
         struct eng_rows_digest buckets; /* and their texts */
         bool current;                   /* buckets is of what there is */
 };
@@ -100,7 +101,7 @@ void eng_digest_entry(struct eng_store *store, const struct eng_text *text, bool
         struct row_facts facts = text_facts(text);
 
         assert(eng_on_coordinator(store));
-        (there ? digest_add : digest_take)(&digests->entries, &key, &facts);
+        (there ? digest_add : digest_take)(text->kind == ENG_ENTRY_BUCKET_POOL ? &digests->bucket_pools : &digests->entries, &key, &facts);
 }
 
 void eng_digest_changed(struct eng_store *store)
@@ -122,9 +123,9 @@ void eng_home_digest(struct eng_store *store, struct eng_rows_digest *out)
                         sum_bucket(&digests->buckets, el->buckets[i]);
                 digests->current = true;
         }
-        out->rows = digests->entries.rows + digests->buckets.rows;
+        out->rows = digests->entries.rows + digests->bucket_pools.rows + digests->buckets.rows;
         for (i = 0; i < 2; i++)
-                out->sum[i] = digests->entries.sum[i] + digests->buckets.sum[i];
+                out->sum[i] = digests->entries.sum[i] + digests->bucket_pools.sum[i] + digests->buckets.sum[i];
 }
 
 void eng_digest_told(struct eng_store *store)

@@ -16,7 +16,7 @@ void eng_digests_free(struct eng_store *store);
 void eng_digest_entry(struct eng_store *store, const struct eng_text *text, bool there);
 /* The coordinator's loop was told of all entries as they are. */
 void eng_digest_told(struct eng_store *store);
-/* Entries are as somebody has seen them. */
+/* Entries, but for those of pools of buckets, are as somebody has seen them. */
 bool eng_digest_is_seen(const struct eng_store *store, const struct eng_rows_digest *seen);
 /* This loop's buckets, or texts of them, are others by now. Not later than the change is in the feed. */
 void eng_digest_changed(struct eng_store *store);

@@ -10,6 +10,7 @@
  * Names of entries are chosen by clients, so the chain depends on a random number that they do not know.
  */
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/bucket_pool.h"
 #include "engine/bucket/bucket_text.h"
 #include "engine/bucket/config_digest.h"
 
@@ -22,7 +23,8 @@
 /* owner: coordinator, but for chains, which every loop reads; watch: constant once the store is started */
 struct eng_entries {
         uint64_t mask, factor; /* random; odd */
-        unsigned count;
+        unsigned count, bucket_pools;  /* bucket_pools: of that kind */
+        atomic_uint_least64_t pools;   /* that these have named: any thread reads */
         struct eng_text *retired; /* by next: replaced in recovery */
         void (*changed)(void *arg, unsigned loop, uint64_t id, unsigned kind);
         void *arg;
@@ -87,6 +89,15 @@ struct eng_text *eng_entry_of(const struct eng_store *store, uint64_t id, unsign
         return text;
 }
 
+/* Before a loop finds the entry. An entry is never taken away, so neither is a bit. */
+static void entry_note_pool(struct eng_entries *entries, const struct eng_text *text)
+{
+        unsigned pool;
+
+        if (text->kind == ENG_ENTRY_BUCKET_POOL && eng_bucket_pool_read(text, NULL, &pool))
+                atomic_fetch_or(&entries->pools, 1ull << pool);
+}
+
 struct eng_text *eng_entry_put(struct eng_store *store, uint64_t id, unsigned kind, struct eng_text *text)
 {
         struct eng_entries *entries = store->entries;
@@ -98,6 +109,7 @@ struct eng_text *eng_entry_put(struct eng_store *store, uint64_t id, unsigned ki
                 at = &old->next;
         next = old == NULL ? NULL : atomic_load_explicit(&old->next, memory_order_relaxed);
         entries->count -= old != NULL;
+        entries->bucket_pools -= old != NULL && kind == ENG_ENTRY_BUCKET_POOL;
         if (old != NULL)
                 eng_digest_entry(store, old, false);
         if (text != NULL) {
@@ -105,6 +117,8 @@ struct eng_text *eng_entry_put(struct eng_store *store, uint64_t id, unsigned ki
                 text->id = id;
                 atomic_store_explicit(&text->next, next, memory_order_relaxed);
                 entries->count++;
+                entries->bucket_pools += kind == ENG_ENTRY_BUCKET_POOL;
+                entry_note_pool(entries, text);
                 eng_digest_entry(store, text, true);
                 next = text;
         }
@@ -129,6 +143,16 @@ void eng_entry_load(struct eng_store *store, uint64_t id, struct eng_text *text)
 bool eng_entries_full(const struct eng_store *store)
 {
         return store->entries->count >= ENG_ENTRIES_MAX;
+}
+
+bool eng_bucket_pools_full(const struct eng_store *store)
+{
+        return store->entries->bucket_pools >= ENG_BUCKET_POOLS_MAX;
+}
+
+uint64_t eng_bucket_pools(const struct eng_store *store)
+{
+        return atomic_load(&store->entries->pools);
 }
 
 /* ---- who watches ----------------------------------------------------------------------------- */

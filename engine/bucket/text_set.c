@@ -3,6 +3,7 @@
  * loop's copy, then the answer. Coordinator, one after the other with all changes of buckets.
  */
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/bucket_pool.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
 #include "engine/bucket/config_digest.h"
@@ -159,6 +160,10 @@ static int text_refusal(const struct text_change *tc, const struct eng_text *old
 {
         uint64_t all = eng_config_of(tc->change.store)->text_bytes;
 
+        int rv = tc->kind == ENG_ENTRY_BUCKET_POOL ? eng_bucket_pool_refusal(tc->change.store, tc->bucket, tc->text, old) : 0;
+
+        if (rv != 0)
+                return rv;
         if (tc->decided && !eng_digest_is_seen(tc->change.store, &tc->seen))
                 return -ERESTART;
         if (tc->expected != ENG_TEXT_ANY && tc->expected != (old == NULL ? 0 : old->generation))
@@ -174,6 +179,7 @@ static void text_begin(struct eng_change *change)
 {
         struct text_change *tc = (struct text_change *)change;
         struct eng_text *old;
+        uint64_t features = FMT_FEATURE_VERSIONS | (tc->kind == ENG_ENTRY_BUCKET_POOL ? FMT_FEATURE_POOLS : 0);
         int rv = -EIDRM;
 
         if (eng_text_find(change->store->coord_loop, tc->bucket, tc->kind, &old)) {
@@ -184,7 +190,7 @@ static void text_begin(struct eng_change *change)
         if (rv != 0)
                 eng_change_finish(change, rv);
         else
-                eng_features_set(change->store, FMT_FEATURE_VERSIONS, text_allowed, tc);
+                eng_features_set(change->store, features, text_allowed, tc);
 }
 
 /* ---- asked for ------------------------------------------------------------------------------- */

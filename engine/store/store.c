@@ -666,12 +666,10 @@ static void stop_hashers(struct eng_store *store)
                 eng_hasher_stop(&store->hashers[i]);
 }
 
-bool eng_store_close(struct eng_store *store)
+static void store_stop(struct eng_store *store)
 {
         unsigned i;
 
-        if (store == NULL)
-                return true;
         assert(!store->stopping);
         if (eng_is_home(store))
                 eng_home_end(store);
@@ -685,6 +683,11 @@ bool eng_store_close(struct eng_store *store)
         eng_deletions_stop(store);
         eng_feed_stop(store);
         stop_hashers(store);
+}
+
+/* All stores on its loops have stopped. */
+static bool take_apart(struct eng_store *store)
+{
         if (!drain_loops(store))
                 return false;
         eng_catch_up_free(store);
@@ -707,4 +710,23 @@ bool eng_store_close(struct eng_store *store)
                 return false;
         free_store(store);
         return true;
+}
+
+bool eng_stores_close(struct eng_store *const *stores, unsigned count)
+{
+        bool all = true;
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if (stores[i] != NULL)
+                        store_stop(stores[i]);
+        for (i = 0; i < count; i++)
+                if (stores[i] != NULL)
+                        all = take_apart(stores[i]) && all;
+        return all;
+}
+
+bool eng_store_close(struct eng_store *store)
+{
+        return eng_stores_close(&store, 1);
 }

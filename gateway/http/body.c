@@ -350,7 +350,7 @@ void gw_body_free(struct gw_request *req)
 static enum s3_error book_upload(struct gw_request *req, size_t len)
 {
         struct gw_body *body = req->body;
-        uint64_t held = eng_put_held_max(req->loop->gw->store), most = body->expected < held ? body->expected : held;
+        uint64_t held = eng_put_held_max(req->store), most = body->expected < held ? body->expected : held;
 
         if (body->received == 0 && body->booked == 0 && most > GW_UNCOUNTED)
                 return book(req, most);

@@ -250,7 +250,7 @@ int gw_site_new(const struct gw_options *options, const struct gw_service *servi
         pthread_mutex_init(&gw->lock, NULL);
         gw->service = service;
         gw->started_ns = gw_clock_ns();
-        gw->store = options->store;
+        gw_pools_init(gw, options->pool, options->store);
         gw->sealer = options->sealer;
         gw->rdma = options->rdma;
         gw->proxies = options->proxies;

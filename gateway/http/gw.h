@@ -21,6 +21,7 @@
 
 #include "gateway/http/body.h"
 #include "gateway/http/guests.h"
+#include "gateway/http/pools.h"
 #include "gateway/http/stats.h"
 
 /*
@@ -176,7 +177,8 @@ struct gw_loop {
 
 struct gw_gateway {
         const struct gw_service *service;
-        struct eng_store *store;
+        struct eng_store *store;                /* the first pool's */
+        struct gw_pools pools;                  /* all of them, that one first */
         struct rdx_server *rdma;                /* NULL: none */
         atomic_uint logs_pending;               /* batches of access logs of buckets, on all loops */
         struct gw_logs_figures logs_figures;

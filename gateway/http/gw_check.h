@@ -21,6 +21,7 @@ enum gw_magic {
         gw_completed_magic,
         gw_copying_magic,
         gw_entry_magic,
+        gw_new_bucket_magic,
         gw_lifecycle_magic,
         gw_inventory_magic,
         gw_log_batch_magic,

@@ -145,6 +145,7 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
         memset(req, 0, offsetof(struct gw_request, arena.bytes));
         req->alive = GW_REQUEST_ALIVE;
         req->loop = loop;
+        req->store = loop->gw->store;
         req->started_ns = req->state_ns = gw_clock_ns();
         req->op = &gw_op_none;
         req->number = make_id(loop, req->id);

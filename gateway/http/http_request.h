@@ -115,6 +115,11 @@ struct gw_request {
         const char *refusal;            /* AccessDenied's text of the gate; NULL: the usual one */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         const struct gw_carrier *carrier; /* set with rdma */
+        struct eng_store *store;        /* the pool of its bucket; of none: the first pool */
+        struct eng_store *also;         /* of another bucket that the answer goes by: a copy's source; NULL: none */
+        bool undecided;                 /* which pool has the bucket, or whether one has, is not known now */
+        bool lists_all;                 /* the answer is about the buckets of all pools */
+        bool anonymous;                 /* nobody signed, and nobody tried to */
         uint64_t bucket_id;
         bool versioned, lockable;       /* the bucket has or had versioning; it has object lock, */
         bool retains;                   /* and a default retention */

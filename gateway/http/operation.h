@@ -10,6 +10,7 @@
 
 #include "s3.h"
 
+struct eng_store;
 struct gw_gateway;
 struct gw_loop;
 struct gw_credential;
@@ -105,13 +106,13 @@ struct gw_service {
         /* Gives a reference back. Not NULL where requests have temporary credentials. */
         void (*temporary_put)(struct gw_temporary *temporary);
         /* RestrictPublicBuckets is on for the bucket. */
-        bool (*restricts_public)(struct gw_loop *loop, uint64_t bucket);
+        bool (*restricts_public)(struct eng_store *store, uint64_t bucket);
         /* A request is over. NULL: nobody wants to know. */
         void (*ended)(struct gw_request *req, const struct gw_ended *end);
         /* ACLs count in the bucket: it has another ownership than BucketOwnerEnforced. */
-        bool (*takes_acls)(struct gw_loop *loop, uint64_t bucket);
+        bool (*takes_acls)(struct eng_store *store, uint64_t bucket);
         /* IgnorePublicAcls is on for the bucket. */
-        bool (*ignores_public_acls)(struct gw_loop *loop, uint64_t bucket);
+        bool (*ignores_public_acls)(struct eng_store *store, uint64_t bucket);
         /* The loops have stopped: frees what the service keeps with a loop. */
         void (*loop_end)(struct gw_loop *loop);
 };

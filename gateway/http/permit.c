@@ -31,7 +31,7 @@ void gw_ask_bucket(struct gw_ask *ask)
         if (ask->bucket_sought)
                 return;
         ask->bucket_sought = true;
-        if (ask->bucket.len == 0 || eng_bucket_get(ask->loop->gw->store, gw_eng_str(ask->bucket), &ask->found) != 0)
+        if (ask->bucket.len == 0 || gw_bucket_get(ask->loop->gw, ask->bucket, &ask->found, NULL) != 0)
                 ask->found = NULL;
 }
 
@@ -73,7 +73,7 @@ static bool object_acls_count(const struct gw_ask *ask)
 {
         const struct gw_service *service = ask->loop->gw->service;
 
-        return ask->found != NULL && service->takes_acls != NULL && service->takes_acls(ask->loop, ask->found->id);
+        return ask->found != NULL && service->takes_acls != NULL && service->takes_acls(ask->found->store, ask->found->id);
 }
 
 enum gw_permitted gw_permit_early(struct gw_ask *ask, char *why)

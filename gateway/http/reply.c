@@ -313,12 +313,12 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
         return ok;
 }
 
-/* Another process may lead the pool: what is said here of buckets and users may be old. */
+/* Another process may lead a pool that this is about: what is said here of buckets and users may be old. */
 static void unsay(struct gw_request *req)
 {
         struct gw_answer *a = &req->answer;
 
-        if (a->status >= 500 || eng_is_current(req->loop->gw->store))
+        if (a->status >= 500 || gw_answer_is_current(req))
                 return;
         a->body = GW_ANSWER_EMPTY;
         a->status = 503;

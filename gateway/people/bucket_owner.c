@@ -31,14 +31,14 @@ size_t gw_bucket_attrs(const char *account, uint8_t out[GW_BUCKET_ATTRS_BYTES])
         return GW_BUCKET_ATTRS_BYTES;
 }
 
-bool gw_account_has_bucket(struct eng_store *store, const char *account)
+bool gw_account_has_bucket(struct gw_gateway *gw, const char *account)
 {
         const struct eng_bucket *batch[OWNER_BATCH];
         char from[ENG_BUCKET_NAME_MAX + 2] = "", owner[GW_ACCOUNT_ID_LEN + 1];
         unsigned count;
 
         do {
-                count = eng_bucket_list(store, (struct eng_str){from, strlen(from)}, OWNER_BATCH, batch);
+                count = gw_bucket_list(gw, (struct eng_str){from, strlen(from)}, OWNER_BATCH, batch);
                 for (unsigned i = 0; i < count; i++) {
                         gw_bucket_account(batch[i], owner);
                         if (strcmp(owner, account) == 0)

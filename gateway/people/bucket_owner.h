@@ -5,6 +5,7 @@
 #ifndef GATEWAY_PEOPLE_BUCKET_OWNER_H
 #define GATEWAY_PEOPLE_BUCKET_OWNER_H
 
+#include "gateway/http/gw.h"
 #include "gateway/people/entity.h"
 
 #define GW_BUCKET_ATTRS_BYTES (1u + GW_ACCOUNT_ID_LEN)
@@ -13,7 +14,7 @@
 void gw_bucket_account(const struct eng_bucket *bucket, char account[GW_ACCOUNT_ID_LEN + 1]);
 /* Attrs of a new bucket of that account. Returns their length; 0: it needs none. Pure. */
 size_t gw_bucket_attrs(const char *account, uint8_t out[GW_BUCKET_ATTRS_BYTES]);
-/* Whether the account owns a bucket: looks at all of them. On a loop; immediate. */
-bool gw_account_has_bucket(struct eng_store *store, const char *account);
+/* Whether the account owns a bucket, of those that gw_bucket_list() gives. On a loop; immediate. */
+bool gw_account_has_bucket(struct gw_gateway *gw, const char *account);
 
 #endif

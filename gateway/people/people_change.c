@@ -316,7 +316,7 @@ static bool is_referred_to(struct gw_people *people, const struct gw_entity_name
 {
         switch (who->kind) {
         case GW_ACCOUNT:
-                return account_in_use(people, who->name) || gw_account_has_bucket(people->gw->store, who->name);
+                return account_in_use(people, who->name) || gw_account_has_bucket(people->gw, who->name);
         case GW_USER:
                 return has_any(people, GW_ACCESS_KEY, who->account, who->name);
         case GW_GROUP:
@@ -349,6 +349,8 @@ static int delete_refusal(struct gw_people *people, const struct gw_change *chan
         if (rv == -EIO && change->who.kind == GW_POLICY && /* of what cannot be read the path is not known */
             gw_index_names_policy(&people->index, change->who.account, change->who.name))
                 return -EBUSY;
+        if (change->who.kind == GW_ACCOUNT && (rv == 0 || rv == -EIO) && gw_buckets_known(people->gw) != 0)
+                return -EHOSTDOWN;
         if ((rv == 0 && is_in_use(people, there)) || ((rv == 0 || rv == -EIO) && is_referred_to(people, &change->who)))
                 return -EBUSY;
         return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */

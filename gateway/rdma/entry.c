@@ -222,9 +222,8 @@ static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *aske
 
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
-        struct eng_store *store = entry->loop->gw->store;
         const struct eng_bucket *bucket = NULL;
-        int rv = eng_bucket_get(store, (struct eng_str){asked->bucket.data, asked->bucket.len}, &bucket);
+        int rv = gw_bucket_get(entry->loop->gw, (struct s3_str){asked->bucket.data, asked->bucket.len}, &bucket, NULL);
 
         entry->magic = gw_entry_magic;
         entry->if_match = asked->if_match;
@@ -252,7 +251,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         }
         entry->bucket_id = bucket->id;
         entry->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
-        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
+        eng_get_open(bucket->store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
                      entry->by_version ? &entry->version : NULL, entry_opened, entry);
         return true;
 }

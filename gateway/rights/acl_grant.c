@@ -74,12 +74,12 @@ enum acc_grant gw_acl_grant(const struct gw_ask *ask, const struct eng_bucket *b
 {
         const struct gw_service *service = ask->loop->gw->service;
         const struct acl_right *right = acl_right_of(acl_of_new_object(ask) ? "s3:PutObject" : ask->permission);
-        bool ignore = service->ignores_public_acls == NULL || service->ignores_public_acls(ask->loop, bucket->id);
+        bool ignore = service->ignores_public_acls == NULL || service->ignores_public_acls(bucket->store, bucket->id);
         const struct s3_acl *acl = object;
 
         if (right == NULL)
                 return ACC_GRANT_NONE;
-        if (!right->of_object && gw_bucket_acl_find(ask->loop, bucket->id, &acl) != 0)
+        if (!right->of_object && gw_bucket_acl_find(bucket->store, bucket->id, &acl) != 0)
                 return ACC_GRANT_NONE;
         return acl != NULL ? acl_grant_of(acl, right->by, ignore, principal) : ACC_GRANT_NONE;
 }

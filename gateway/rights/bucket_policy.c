@@ -46,12 +46,12 @@ static void *bucket_policy_make(struct eng_str bytes, void *arg)
         return NULL;
 }
 
-int gw_bucket_policy_find(struct gw_loop *loop, uint64_t bucket, struct s3_str name, const struct acc_policy **out)
+int gw_bucket_policy_find(struct eng_store *store, uint64_t bucket, struct s3_str name, const struct acc_policy **out)
 {
         struct bucket_policy_source source = {.bucket = name};
         const struct bucket_policy_form *made;
         struct eng_text *text;
-        int rv = eng_text_get(loop->gw->store, bucket, GW_BUCKET_POLICY, &text);
+        int rv = eng_text_get(store, bucket, GW_BUCKET_POLICY, &text);
 
         if (rv != 0)
                 return rv;
@@ -63,13 +63,13 @@ int gw_bucket_policy_find(struct gw_loop *loop, uint64_t bucket, struct s3_str n
         return made->policy != NULL ? 0 : -EBADMSG;
 }
 
-void gw_bucket_policy_keep(struct gw_loop *loop, uint64_t bucket, struct s3_str name, struct s3_str text,
+void gw_bucket_policy_keep(struct eng_store *store, uint64_t bucket, struct s3_str name, struct s3_str text,
                            struct acc_policy *compiled)
 {
         struct bucket_policy_source source = {.bucket = name, .text = text, .compiled = compiled};
         struct eng_text *there;
 
-        if (eng_text_get(loop->gw->store, bucket, GW_BUCKET_POLICY, &there) == 0)
+        if (eng_text_get(store, bucket, GW_BUCKET_POLICY, &there) == 0)
                 eng_text_form(there, bucket_policy_make, &source, bucket_policy_drop);
         acc_policy_free(source.compiled);
 }

@@ -13,12 +13,12 @@
  * Immediate; *out holds until the caller returns to the loop. -ENOENT: the bucket has none; -EBADMSG: it has
  * one that cannot be read; -ENOMEM; errors of eng_text_get().
  */
-int gw_bucket_policy_find(struct gw_loop *loop, uint64_t bucket, struct s3_str name, const struct acc_policy **out);
+int gw_bucket_policy_find(struct eng_store *store, uint64_t bucket, struct s3_str name, const struct acc_policy **out);
 /*
  * This text was set, and compiled when it was checked: unless another one is there already, the compiled form is
  * the one that all loops use. Takes it over.
  */
-void gw_bucket_policy_keep(struct gw_loop *loop, uint64_t bucket, struct s3_str name, struct s3_str text,
+void gw_bucket_policy_keep(struct eng_store *store, uint64_t bucket, struct s3_str name, struct s3_str text,
                            struct acc_policy *compiled);
 
 #endif

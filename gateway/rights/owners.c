@@ -37,7 +37,7 @@ void gw_account_of_bucket(struct gw_loop *loop, struct s3_str name, char account
         const struct eng_bucket *bucket;
 
         *account = '\0';
-        if (name.len > 0 && eng_bucket_get(loop->gw->store, gw_eng_str(name), &bucket) == 0)
+        if (name.len > 0 && gw_bucket_get(loop->gw, name, &bucket, NULL) == 0)
                 gw_bucket_account(bucket, account);
 }
 
@@ -105,11 +105,11 @@ static void *bucket_acl_make(struct eng_str bytes, void *arg)
         return made;
 }
 
-int gw_bucket_acl_find(struct gw_loop *loop, uint64_t bucket, const struct s3_acl **out)
+int gw_bucket_acl_find(struct eng_store *store, uint64_t bucket, const struct s3_acl **out)
 {
         const struct bucket_acl_form *made;
         struct eng_text *text;
-        int rv = eng_text_get(loop->gw->store, bucket, GW_BUCKET_ACL, &text);
+        int rv = eng_text_get(store, bucket, GW_BUCKET_ACL, &text);
 
         if (rv != 0)
                 return rv;

@@ -26,6 +26,6 @@ const char *gw_account_title(struct gw_loop *loop, const char *account);
  * The ACL that was set for a bucket, until the caller returns to the loop. -ENOENT: none, it is private;
  * -EBADMSG: it cannot be read; -ENOMEM; errors of eng_text_get().
  */
-int gw_bucket_acl_find(struct gw_loop *loop, uint64_t bucket, const struct s3_acl **out);
+int gw_bucket_acl_find(struct eng_store *store, uint64_t bucket, const struct s3_acl **out);
 
 #endif

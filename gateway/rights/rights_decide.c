@@ -96,11 +96,11 @@ static void rights_bucket(struct rights_case *c)
         if (bucket == NULL)
                 return;
         gw_bucket_account(bucket, c->owner);
-        rv = gw_bucket_policy_find(ask->loop, bucket->id, ask->bucket, &c->policies.resource);
+        rv = gw_bucket_policy_find(bucket->store, bucket->id, ask->bucket, &c->policies.resource);
         c->unreadable = rv != 0 && rv != -ENOENT;
         c->policies.restrict_public =
-                service->restricts_public == NULL || service->restricts_public(ask->loop, bucket->id);
-        c->acls = service->takes_acls != NULL && service->takes_acls(ask->loop, bucket->id);
+                service->restricts_public == NULL || service->restricts_public(bucket->store, bucket->id);
+        c->acls = service->takes_acls != NULL && service->takes_acls(bucket->store, bucket->id);
         rights_object(c);
         if (c->acls && !c->unreadable)
                 c->policies.acl = gw_acl_grant(ask, bucket, &c->who.principal, ask->look == GW_LOOK_FOUND ? &c->object : NULL);
@@ -172,7 +172,7 @@ static bool rights_free_of_policy(const struct gw_ask *ask)
         if (bucket == NULL)
                 return true;
         return bucket->attrs_len == 0 && (ask->object == NULL || ask->object->acl.len == 0) &&
-               eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
+               eng_text_get(bucket->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
 }
 
 /*

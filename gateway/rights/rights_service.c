@@ -81,7 +81,7 @@ bool gw_rights_service(struct gw_loop *loop, const char *service, const struct e
         struct s3_str name = s3_str_of(bucket->name);
 
         if (key.len > ENG_KEY_MAX || source.len > ENG_BUCKET_NAME_MAX ||
-            gw_bucket_policy_find(loop, bucket->id, name, &policies.resource) != 0)
+            gw_bucket_policy_find(bucket->store, bucket->id, name, &policies.resource) != 0)
                 return false;
         gw_account_of_bucket(loop, source, c.source);
         gw_bucket_account(bucket, c.target);

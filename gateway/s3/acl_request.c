@@ -25,11 +25,11 @@ static const struct {
 
 /* ---- ownership ------------------------------------------------------------------------------- */
 
-enum gw_ownership gw_ownership_of(struct gw_loop *loop, uint64_t bucket)
+enum gw_ownership gw_ownership_of(struct eng_store *store, uint64_t bucket)
 {
         const struct s3_config *config;
         struct s3_str mode;
-        int rv = gw_config_find(loop, bucket, GW_TEXT_OWNERSHIP, &config);
+        int rv = gw_config_find(store, bucket, GW_TEXT_OWNERSHIP, &config);
 
         if (rv != 0)
                 return rv == -ENODATA ? GW_OBJECT_WRITER : GW_BUCKET_OWNER_ENFORCED;
@@ -39,19 +39,19 @@ enum gw_ownership gw_ownership_of(struct gw_loop *loop, uint64_t bucket)
         return s3_str_eq(mode, S3_STR("BucketOwnerPreferred")) ? GW_BUCKET_OWNER_PREFERRED : GW_BUCKET_OWNER_ENFORCED;
 }
 
-bool gw_takes_acls(struct gw_loop *loop, uint64_t bucket)
+bool gw_takes_acls(struct eng_store *store, uint64_t bucket)
 {
-        return gw_ownership_of(loop, bucket) != GW_BUCKET_OWNER_ENFORCED;
+        return gw_ownership_of(store, bucket) != GW_BUCKET_OWNER_ENFORCED;
 }
 
-bool gw_ignores_public_acls(struct gw_loop *loop, uint64_t bucket)
+bool gw_ignores_public_acls(struct eng_store *store, uint64_t bucket)
 {
-        return gw_public_access_is(loop, bucket, "IgnorePublicAcls");
+        return gw_public_access_is(store, bucket, "IgnorePublicAcls");
 }
 
-bool gw_blocks_public_acls(struct gw_loop *loop, uint64_t bucket)
+bool gw_blocks_public_acls(struct eng_store *store, uint64_t bucket)
 {
-        return gw_public_access_is(loop, bucket, "BlockPublicAcls");
+        return gw_public_access_is(store, bucket, "BlockPublicAcls");
 }
 
 /* ---- accounts -------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_L
 {
         const struct eng_bucket *bucket;
 
-        if (req->bucket.len > 0 && eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0)
+        if (req->bucket.len > 0 && gw_bucket_get(req->loop->gw, req->bucket, &bucket, NULL) == 0)
                 gw_bucket_account(bucket, account);
         else
                 writer_of(req, account);
@@ -169,7 +169,7 @@ static bool acl_keep(struct gw_request *req, const struct s3_acl *acl, struct en
 
 bool gw_acl_of_write(struct gw_request *req, struct eng_str *out)
 {
-        enum gw_ownership mode = gw_ownership_of(req->loop, req->bucket_id);
+        enum gw_ownership mode = gw_ownership_of(req->store, req->bucket_id);
         char bucket_owner[GW_ACCOUNT_ID_LEN + 1];
         struct s3_acl acl;
 
@@ -185,7 +185,7 @@ bool gw_acl_of_write(struct gw_request *req, struct eng_str *out)
                 return false;
         if (mode == GW_BUCKET_OWNER_ENFORCED)
                 return acl_says_nothing(req, &acl, bucket_owner);
-        if (s3_acl_is_public(&acl) && gw_blocks_public_acls(req->loop, req->bucket_id))
+        if (s3_acl_is_public(&acl) && gw_blocks_public_acls(req->store, req->bucket_id))
                 return acl_refuse(req, S3_ERR_ACCESS_DENIED,
                                   "Access Denied: public ACLs are prevented by the BlockPublicAcls setting in S3 Block "
                                   "Public Access.");

@@ -11,12 +11,12 @@
 enum gw_ownership { GW_BUCKET_OWNER_ENFORCED, GW_BUCKET_OWNER_PREFERRED, GW_OBJECT_WRITER };
 
 /* What was never set is ENFORCED; what was deleted is OBJECT_WRITER. What cannot be read is ENFORCED. */
-enum gw_ownership gw_ownership_of(struct gw_loop *loop, uint64_t bucket);
+enum gw_ownership gw_ownership_of(struct eng_store *store, uint64_t bucket);
 /* struct gw_service: takes_acls, ignores_public_acls. */
-bool gw_takes_acls(struct gw_loop *loop, uint64_t bucket);
-bool gw_ignores_public_acls(struct gw_loop *loop, uint64_t bucket);
+bool gw_takes_acls(struct eng_store *store, uint64_t bucket);
+bool gw_ignores_public_acls(struct eng_store *store, uint64_t bucket);
 /* BlockPublicAcls is on for the bucket. */
-bool gw_blocks_public_acls(struct gw_loop *loop, uint64_t bucket);
+bool gw_blocks_public_acls(struct eng_store *store, uint64_t bucket);
 
 /* The account that owns the request's bucket; of none: whoever asks. "": nobody. */
 void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1]);

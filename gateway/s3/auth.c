@@ -189,6 +189,7 @@ static bool stranger_passes(struct gw_request *req, enum s3_error routed)
         enum s3_payload payload = req->loop->auth.payload;
 
         req->signed_by = S3_AUTH_ANONYMOUS;
+        req->anonymous = true;
         if (routed != S3_OK) {
                 gw_refuse_route(req, routed);
                 return false;

@@ -80,7 +80,7 @@ void gw_expiration_header(struct gw_request *req, const struct eng_object *objec
  */
 /* The form of such a text, which lives as long as it. NULL: no memory. */
 const struct s3_config *gw_config_form(struct eng_text *text, enum gw_text_kind kind);
-int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out);
+int gw_config_find(struct eng_store *store, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out);
 
 /* Cuts the first configuration off the text of such a kind. False: there is none. */
 bool gw_text_list_next(struct s3_str *rest, struct s3_str *id, struct s3_str *document);

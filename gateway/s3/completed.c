@@ -44,7 +44,7 @@ static bool completed_is_in(struct gw_completed *completed, const struct eng_ver
                 if (memcmp(entries[i].object.upload_id, completed->upload_id, ENG_ID_LEN) != 0)
                         continue;
                 completed->listed = true;
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &completed->version, completed_opened,
+                eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), &completed->version, completed_opened,
                                  completed);
                 return true;
         }
@@ -75,7 +75,7 @@ static void completed_list(struct gw_completed *completed)
 
         if (completed->pages > 0)
                 params.after = params.prefix;
-        eng_version_list(req->loop->gw->store, &params, completed->pages > 0 ? &completed->version : NULL, completed_listed, completed);
+        eng_version_list(req->store, &params, completed->pages > 0 ? &completed->version : NULL, completed_listed, completed);
 }
 
 void gw_completed_find(struct gw_completed *completed)
@@ -85,5 +85,5 @@ void gw_completed_find(struct gw_completed *completed)
         completed->magic = gw_completed_magic;
         completed->pages = 0;
         completed->listed = false;
-        eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, completed_opened, completed);
+        eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), NULL, completed_opened, completed);
 }

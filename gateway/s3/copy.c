@@ -200,9 +200,10 @@ void gw_copy_open(struct gw_request *req)
         struct gw_ask ask = source_ask(req, "s3:GetObject", "s3:GetObjectVersion");
         char owner[GW_ACCOUNT_ID_LEN + 1], why[GW_WHY_MAX];
         const struct eng_bucket *bucket = NULL;
-        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
+        int rv = gw_bucket_get(req->loop->gw, source, &bucket, &req->also);
         enum gw_permitted permitted;
 
+        req->undecided |= rv == -EHOSTDOWN && !gw_pool_alone(req->loop->gw);
         ask.found = rv == 0 ? bucket : NULL;
         ask.bucket_sought = true;
         permitted = gw_permit_early(&ask, why);
@@ -225,8 +226,9 @@ void gw_copy_open(struct gw_request *req)
                 return;
         }
         copy->source_bucket = bucket->id;
+        copy->source_store = bucket->store;
         copy->source_versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
-        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), gw_version_asked(&copy->version), source_opened, req);
+        eng_get_open(bucket->store, bucket->id, gw_eng_str(key), gw_version_asked(&copy->version), source_opened, req);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -397,7 +399,7 @@ void gw_copy_run(struct gw_request *req)
         memcpy(params.upload_id, copy->upload_id, ENG_ID_LEN);
         rv = prepare_sums(req, copy);
         if (rv == 0)
-                rv = eng_put_open(req->loop->gw->store, &params, &req->put);
+                rv = eng_put_open(req->store, &params, &req->put);
         if (rv == 0 && copy->len > 0)
                 rv = eng_get_start(req->get, copy->offset, copy->len, copy_pump, req);
         if (rv != 0)

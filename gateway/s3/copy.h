@@ -14,6 +14,7 @@ struct gw_copying {
         struct s3_copy_source source;
         struct gw_version version;      /* of the source */
         uint64_t source_bucket;
+        const struct eng_store *source_store; /* that has it; compared alone */
         bool source_versioned;
         bool source_decides; /* let in if the source is such: asked again once it is found (P15, P20) */
         struct eng_condition condition; /* on the target */

@@ -23,9 +23,9 @@
 static int cors_rules(struct gw_request *req, const struct s3_config **out)
 {
         const struct eng_bucket *bucket;
-        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        int rv = gw_bucket_get(req->loop->gw, req->bucket, &bucket, NULL);
 
-        return rv == 0 ? gw_config_find(req->loop, bucket->id, GW_TEXT_CORS, out) : rv;
+        return rv == 0 ? gw_config_find(bucket->store, bucket->id, GW_TEXT_CORS, out) : rv;
 }
 
 /* Texts of a rule, with commas between them. */

@@ -6,6 +6,7 @@
  * implementation see different requests in the same bytes (framing.c) is refused and ends the
  * connection.
  */
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -169,11 +170,17 @@ static void request_take_bucket(struct gw_request *req, const struct eng_bucket 
 /* The one look at the name: the gate and the operation mean the same bucket (P22). NULL: there is none. */
 static const struct eng_bucket *request_find_bucket(struct gw_request *req)
 {
+        struct gw_gateway *gw = req->loop->gw;
         const struct eng_bucket *bucket = NULL;
+        struct eng_store *store = gw->store;
         int rv = 0;
 
         if (req->bucket.len > 0 && gw_scope_of(req) != GW_RESERVED)
-                rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+                rv = gw_bucket_get(gw, req->bucket, &bucket, &store);
+        if (!req->op->no_bucket) {
+                req->store = store;
+                req->undecided = rv == -EHOSTDOWN && !gw_pool_alone(gw);
+        }
         req->bucket_rv = req->op->no_bucket ? 0 : rv;
         if (rv == 0 && bucket != NULL && !req->op->no_bucket)
                 request_take_bucket(req, bucket);

@@ -136,6 +136,7 @@ static void inventory_write(struct gw_inventory *run, const char *type, const ch
                 return;
         }
         run->own = (struct gw_own){.loop = run->gw_loop,
+                                  .store = run->gw->store,
                                    .bucket = run->destination,
                                    .key = s3_str_of(run->own_name),
                                    .type = type,

@@ -37,6 +37,7 @@ struct gw_log_batch {
         LIST_ENTRY(gw_log_batch) open;      /* takes more records, */
         STAILQ_ENTRY(gw_log_batch) due;     /* or waits to be written, */
         LIST_ENTRY(gw_log_batch) going;     /* or is being written */
+        struct eng_store *store;            /* of the source, */
         uint64_t source;
         char source_name[ENG_BUCKET_NAME_MAX + 1];
         struct eng_text *text;              /* counted */
@@ -128,6 +129,7 @@ static struct gw_log_batch *log_batch_new(struct gw_logs *logs, const struct eng
                 return NULL;
         batch->magic = gw_log_batch_magic;
         batch->logs = logs;
+        batch->store = source->store;
         batch->source = source->id;
         strcpy(batch->source_name, source->name);
         batch->text = eng_text_ref(text);
@@ -159,7 +161,7 @@ static struct gw_log_batch *log_batch_of(struct gw_logs *logs, const struct eng_
         struct gw_log_batch *batch;
 
         LIST_FOREACH(batch, log_chain(logs, source->id), open)
-                if (batch->source == source->id)
+                if (batch->source == source->id && batch->store == source->store)
                         break;
         if (batch != NULL && !log_batch_fits(batch, text)) {
                 log_batch_due(batch);
@@ -256,13 +258,13 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
         return s3_str_of(batch->name);
 }
 
-/* The bucket that was logged is there: one that another made under its name since gets none of its records. */
-static bool log_source_is_there(struct gw_log_batch *batch)
+/* 0: the bucket that was logged is there. -ENOENT: one that another made under its name since gets none of its records. */
+static int log_source_find(struct gw_log_batch *batch)
 {
         const struct eng_bucket *source;
+        int rv = gw_bucket_get(batch->logs->loop->gw, s3_str_of(batch->source_name), &source, NULL);
 
-        return eng_bucket_get(batch->logs->loop->gw->store, gw_eng_str(s3_str_of(batch->source_name)), &source) == 0 &&
-               source->id == batch->source;
+        return rv == 0 && source->id != batch->source ? -ENOENT : rv;
 }
 
 /* Taken from the queue: it is written, dropped, or in the queue again. */
@@ -271,15 +273,17 @@ static void log_batch_deliver(struct gw_log_batch *batch)
         struct gw_logs *logs = batch->logs;
         struct s3_str target = s3_config_text_of(batch->config, log_enabled(batch->config), "TargetBucket"),
                       key = log_batch_name(batch);
-        const struct eng_bucket *bucket;
+        const struct eng_bucket *bucket = NULL;
         size_t acl_len;
-        int rv = eng_bucket_get(logs->loop->gw->store, gw_eng_str(target), &bucket);
+        int rv = log_source_find(batch);
 
+        if (rv == 0)
+                rv = gw_bucket_get(logs->loop->gw, target, &bucket, NULL);
         if (rv != 0 && rv != -ENOENT) {
                 log_batch_failed(batch, rv);
                 return;
         }
-        if (rv != 0 || key.len == 0 || bucket->rules.lock || !log_source_is_there(batch) ||
+        if (rv != 0 || key.len == 0 || bucket->rules.lock ||
             !gw_same_owner(logs->loop, bucket, s3_str_of(batch->source_name)) ||
             !gw_rights_service(logs->loop, LOG_SERVICE, bucket, key, s3_str_of(batch->source_name))) {
                 log_batch_drop(batch, &logs_figures(logs)->refused);
@@ -292,6 +296,7 @@ static void log_batch_deliver(struct gw_log_batch *batch)
                 return;
         }
         batch->own = (struct gw_own){.loop = logs->loop,
+                                     .store = bucket->store,
                                      .bucket = bucket->id,
                                      .key = key,
                                      .acl = {(const char *)batch->acl, acl_len},
@@ -429,16 +434,15 @@ static void logs_add(struct gw_logs *logs, const struct eng_bucket *source, stru
 void gw_logs_ended(struct gw_request *req, const struct gw_ended *end)
 {
         struct gw_logs *logs = req->loop->logs;
-        struct eng_store *store = req->loop->gw->store;
         const struct eng_bucket *source;
         const struct s3_config *config;
         struct eng_text *text;
         ssize_t len;
 
         if (logs == NULL || req->bucket.len == 0 || req->loop->gw->ending ||
-            eng_bucket_get(store, gw_eng_str(req->bucket), &source) != 0 ||
+            gw_bucket_get(req->loop->gw, req->bucket, &source, NULL) != 0 ||
             (req->bucket_id != 0 && req->bucket_id != source->id) || /* it was another of that name */
-            eng_text_get(store, source->id, GW_TEXT_LOGGING, &text) != 0)
+            eng_text_get(source->store, source->id, GW_TEXT_LOGGING, &text) != 0)
                 return;
         config = gw_config_form(text, GW_TEXT_LOGGING);
         if (config != NULL && log_enabled(config) == S3_CONFIG_NONE)

@@ -32,7 +32,7 @@ bool gw_log_grants_check(struct gw_request *req, const struct s3_config *config,
 
         if (target_grants(config) == S3_CONFIG_NONE)
                 return true;
-        if (!gw_takes_acls(req->loop, target->id)) {
+        if (!gw_takes_acls(target->store, target->id)) {
                 gw_reply_error(req, S3_ERR_ACL_NOT_SUPPORTED,
                                "Target grants not allowed for bucket owner enforced buckets");
                 return false;
@@ -64,11 +64,11 @@ int gw_log_grants(struct gw_loop *loop, const struct s3_config *config, const st
 
         *out = NULL;
         *len = 0;
-        if (target_grants(config) == S3_CONFIG_NONE || !gw_takes_acls(loop, target->id))
+        if (target_grants(config) == S3_CONFIG_NONE || !gw_takes_acls(target->store, target->id))
                 return 0;
         if (log_acl(loop, config, target, &acl, &fault) != S3_OK)
                 return -EINVAL;
-        if (gw_blocks_public_acls(loop, target->id))
+        if (gw_blocks_public_acls(target->store, target->id))
                 drop_public_grants(&acl);
         *out = malloc(S3_ACL_BYTES_MAX);
         if (*out == NULL)

@@ -30,7 +30,7 @@ bool gw_minio_admin_is(const struct gw_request *req)
 
         return !req->virtual_host && s3_str_eq(req->bucket, S3_STR("minio")) &&
                s3_str_starts(req->key, S3_STR(ADMIN_PATH)) &&
-               eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) != 0;
+               gw_bucket_get(req->loop->gw, req->bucket, &bucket, NULL) != 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -110,29 +110,28 @@ static json_t *minio_drive(const struct eng_drive_info *drive, unsigned index)
                          (int)index);
 }
 
+/* Of all pools. */
 struct minio_totals {
         unsigned drives, online;
-        uint64_t used; /* bytes that are referred to */
+        uint64_t buckets, used; /* used: bytes that are referred to */
+        bool ready;
 };
 
-static json_t *minio_drives(const struct eng_health *health, struct minio_totals *totals)
+/* False: no memory. */
+static bool minio_drives(json_t *list, const struct eng_health *health, struct minio_totals *totals)
 {
-        json_t *list = json_array();
-
         for (unsigned i = 0; i < health->drive_count; i++) {
                 const struct eng_drive_info *drive = &health->drives[i];
 
                 if (drive->state == ENG_DRIVE_REMOVED)
                         continue;
-                if (json_array_append_new(list, minio_drive(drive, totals->drives)) != 0) {
-                        json_decref(list);
-                        return NULL;
-                }
+                if (json_array_append_new(list, minio_drive(drive, totals->drives)) != 0)
+                        return false;
                 totals->drives++;
                 totals->online += minio_drive_is_online(drive);
                 totals->used += drive->log_live_bytes + drive->data_live_bytes;
         }
-        return list;
+        return true;
 }
 
 /* The one server that there is. Takes the drives over. */
@@ -154,17 +153,26 @@ static json_t *minio_not_counted(void)
         return json_pack("{s:i, s:s}", "count", 0, "error", "not counted");
 }
 
-static json_t *minio_info_json(struct gw_request *req, const struct eng_health *health)
+/* `health` is left as that of the first pool. */
+static json_t *minio_info_json(struct gw_request *req, struct eng_health *health)
 {
-        struct minio_totals totals = {0};
-        json_t *drives = minio_drives(health, &totals);
+        const struct gw_pools *pools = &req->loop->gw->pools;
+        struct minio_totals totals = {.ready = true};
+        json_t *drives = json_array();
 
-        if (drives == NULL)
-                return NULL;
+        for (unsigned i = atomic_load(&pools->count); i-- > 0;) {
+                eng_health_read(pools->list[i].store, health);
+                totals.ready = totals.ready && health->ready;
+                totals.buckets += health->buckets;
+                if (!minio_drives(drives, health, &totals)) {
+                        json_decref(drives);
+                        return NULL;
+                }
+        }
         return json_pack(
                 "{s:s, s:s, s:s, s:{s:I}, s:o, s:o, s:o, s:{s:I}, s:{s:s, s:i, s:i, s:i, s:i, s:[i], s:[i]}, s:[o]}",
-                "mode", health->ready ? "online" : "initializing", "region", req->loop->gw->region, "deploymentID",
-                health->store_id, "buckets", "count", (json_int_t)health->buckets, "objects", minio_not_counted(),
+                "mode", totals.ready ? "online" : "initializing", "region", req->loop->gw->region, "deploymentID",
+                health->store_id, "buckets", "count", (json_int_t)totals.buckets, "objects", minio_not_counted(),
                 "versions", minio_not_counted(), "deletemarkers", minio_not_counted(), "usage", "size",
                 (json_int_t)totals.used, "backend", "backendType", "Erasure", "onlineDisks", (int)totals.online,
                 "offlineDisks", (int)(totals.drives - totals.online), "standardSCParity", (int)health->ec_m,
@@ -180,7 +188,6 @@ static void minio_info(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
-        eng_health_read(req->loop->gw->store, health);
         minio_reply(req, 200, minio_info_json(req, health));
         free(health);
 }

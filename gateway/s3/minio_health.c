@@ -32,9 +32,13 @@ static bool is_signed(const struct gw_request *req)
                gw_query_has(req, "X-Amz-Signature") || gw_query_has(req, "Signature");
 }
 
-/* As /health/ready of the admin listener has it; of the cluster, writes must be possible, too. */
+/*
+ * As /health/ready of the admin listener has it, of the first pool: with it users can sign, and each other pool that has a leader
+ * is served. Of the cluster, all pools must be ready, and writes must be possible.
+ */
 static bool minio_passes(const struct gw_gateway *gw, enum minio_check check)
 {
+        unsigned count = check == MINIO_CLUSTER ? atomic_load(&gw->pools.count) : 1;
         struct eng_health *health;
         bool passes;
 
@@ -43,8 +47,11 @@ static bool minio_passes(const struct gw_gateway *gw, enum minio_check check)
         health = malloc(sizeof(*health));
         if (health == NULL)
                 return false;
-        eng_health_read(gw->store, health);
-        passes = health->ready && gw_people_known(gw) && (check != MINIO_CLUSTER || health->writable);
+        passes = gw_people_known(gw);
+        for (unsigned i = 0; i < count && passes; i++) {
+                eng_health_read(gw->pools.list[i].store, health);
+                passes = health->ready && (check != MINIO_CLUSTER || health->writable);
+        }
         free(health);
         return passes;
 }
@@ -54,7 +61,7 @@ static bool minio_is_hidden(const struct gw_request *req)
         char account[GW_ACCOUNT_ID_LEN + 1];
         const struct eng_bucket *bucket;
 
-        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) != 0)
+        if (gw_bucket_get(req->loop->gw, req->bucket, &bucket, NULL) != 0)
                 return false;
         gw_bucket_account(bucket, account);
         return strcmp(account, GW_FIRST_ACCOUNT) == 0;

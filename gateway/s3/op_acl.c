@@ -73,8 +73,8 @@ static void reply_bucket_acl(struct gw_request *req, struct acl_work *work)
         const struct s3_acl *kept;
         int rv = -ENOENT;
 
-        if (gw_takes_acls(req->loop, req->bucket_id))
-                rv = gw_bucket_acl_find(req->loop, req->bucket_id, &kept);
+        if (gw_takes_acls(req->store, req->bucket_id))
+                rv = gw_bucket_acl_find(req->store, req->bucket_id, &kept);
         if (rv == 0) {
                 memcpy(work->acl.grant, kept->grant, sizeof(kept->grant));
                 work->acl.count = kept->count;
@@ -90,7 +90,7 @@ static bool acl_of_object(struct gw_request *req, struct acl_work *work)
 {
         struct eng_str kept = eng_get_object(req->get)->acl;
 
-        if (kept.len == 0 || !gw_takes_acls(req->loop, req->bucket_id) ||
+        if (kept.len == 0 || !gw_takes_acls(req->store, req->bucket_id) ||
             s3_acl_decode(kept.data, kept.len, &work->acl) == 0)
                 return true;
         gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
@@ -142,14 +142,14 @@ static bool acl_asked_for(struct gw_request *req, struct s3_acl *acl)
 /* May such an ACL be set? False: answered, also where nothing is to be done. */
 static bool acl_is_to_be_set(struct gw_request *req, const struct s3_acl *acl)
 {
-        if (!gw_takes_acls(req->loop, req->bucket_id)) {
+        if (!gw_takes_acls(req->store, req->bucket_id)) {
                 if (s3_acl_is_private(acl, gw_canonical_id(req->loop, acl->owner)))
                         gw_reply_empty(req, 200);
                 else
                         gw_reply_error(req, S3_ERR_ACL_NOT_SUPPORTED, NULL);
                 return false;
         }
-        if (!s3_acl_is_public(acl) || !gw_blocks_public_acls(req->loop, req->bucket_id))
+        if (!s3_acl_is_public(acl) || !gw_blocks_public_acls(req->store, req->bucket_id))
                 return true;
         gw_reply_error(req, S3_ERR_ACCESS_DENIED,
                        "Access Denied: public ACLs are prevented by the BlockPublicAcls setting in S3 Block Public "
@@ -167,7 +167,7 @@ static void bucket_acl_set(void *arg, int rv)
 
 static void put_bucket_acl(struct gw_request *req, struct acl_work *work)
 {
-        struct eng_store *store = req->loop->gw->store;
+        struct eng_store *store = req->store;
         uint8_t bytes[S3_ACL_BYTES_MAX];
 
         if (!acl_asked_for(req, &work->acl) || !acl_is_to_be_set(req, &work->acl))
@@ -213,7 +213,7 @@ static void put_object_acl(struct gw_request *req, struct acl_work *work)
         if (strcmp(bucket_owner, work->acl.owner) != 0 ||
             !s3_acl_is_private(&work->acl, gw_canonical_id(req->loop, work->acl.owner)))
                 change.extras.acl = (struct eng_str){(const char *)bytes, s3_acl_encode(&work->acl, bytes)};
-        eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &version : NULL,
+        eng_extras_set(req->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &version : NULL,
                        &change, object_acl_set, req);
 }
 
@@ -246,7 +246,7 @@ static void acl_object_opened(void *arg, int rv, struct eng_get *get)
 static void acl_object_look(struct gw_request *req, struct acl_work *work)
 {
         if (gw_version_of(req, &work->version))
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key),
+                eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key),
                                  gw_version_asked(&work->version), acl_object_opened, req);
 }
 

@@ -187,6 +187,6 @@ void gw_run_attributes(struct gw_request *req)
                  take_header_number(req, "x-amz-part-number-marker", 0, &a->marker)) {
                 if (a->max_parts > PARTS_PAGE)
                         a->max_parts = PARTS_PAGE;
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&a->version), attributes_opened, req);
+                eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&a->version), attributes_opened, req);
         }
 }

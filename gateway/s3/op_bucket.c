@@ -11,6 +11,7 @@
 #include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/new_bucket.h"
 #include "gateway/s3/new_bucket_tags.h"
 
 #define BUCKETS_MAX 10000u     /* of one page */
@@ -114,7 +115,7 @@ static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucke
                 struct s3_str from = later_text(list->after, list->prefix);
 
                 going = bucket_batch(req, xml, list, batch,
-                                     eng_bucket_list(req->loop->gw->store, gw_eng_str(from), BATCH, batch), &more);
+                                     gw_bucket_list(req->loop->gw, gw_eng_str(from), BATCH, batch), &more);
         }
         s3_xml_close(xml, "Buckets");
         token = more ? gw_token_make(req, list->last) : NULL;
@@ -127,11 +128,10 @@ static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucke
 void gw_run_list_buckets(struct gw_request *req)
 {
         struct bucket_list list = {0};
-        const struct eng_bucket *any;
         struct s3_xml xml;
 
-        /* An engine that is not ready gives no buckets, which is no answer. */
-        if (eng_bucket_get(req->loop->gw->store, (struct eng_str){"-", 1}, &any) == -EHOSTDOWN) {
+        req->lists_all = true;
+        if (gw_buckets_known(req->loop->gw) != 0) { /* some are no answer */
                 gw_reply_errno(req, -EHOSTDOWN, GW_ABOUT_BUCKET);
                 return;
         }
@@ -243,14 +243,14 @@ static void create_undone(void *arg, int rv)
         struct gw_request *req = arg;
 
         if (gw_back(req))
-                create_fail(req, *(int *)req->work);
+                create_fail(req, GW_CAST(gw_new_bucket, req->work)->undone);
 }
 
 /* A bucket without what was asked for is taken away again, as long as it is empty; not one that has its name since. */
 static void create_undo(struct gw_request *req, int rv)
 {
-        *(int *)req->work = rv;
-        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), req->bucket_id, create_undone, req);
+        GW_CAST(gw_new_bucket, req->work)->undone = rv;
+        eng_bucket_delete(req->store, gw_eng_str(req->bucket), req->bucket_id, create_undone, req);
 }
 
 static void create_tags_set(void *arg, int rv)
@@ -279,7 +279,7 @@ static void create_acl_set(void *arg, int rv)
         else if (tags.len == 0)
                 reply_bucket_created(req);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_TAGGING, ENG_TEXT_ANY, tags, create_tags_set, req);
+                eng_text_set(req->store, req->bucket_id, GW_TEXT_TAGGING, ENG_TEXT_ANY, tags, create_tags_set, req);
 }
 
 static void create_ownership_set(void *arg, int rv)
@@ -301,7 +301,7 @@ static void create_ownership_set(void *arg, int rv)
         if (s3_acl_is_private(&acl, gw_canonical_id(req->loop, acl.owner)))
                 create_acl_set(req, 0);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,
+                eng_text_set(req->store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,
                              (struct eng_str){(const char *)bytes, s3_acl_encode(&acl, bytes)}, create_acl_set, req);
 }
 
@@ -309,15 +309,14 @@ static void create_texts(struct gw_request *req)
 {
         const struct eng_bucket *bucket;
         const char *ownership, *text;
-        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        int rv = eng_bucket_get(req->store, gw_eng_str(req->bucket), &bucket);
 
         create_ownership(req, &ownership);
-        req->work = gw_alloc(req, sizeof(int));
         text = gw_printf(req,
                          "<OwnershipControls xmlns=\"" S3_XML_NAMESPACE "\"><Rule><ObjectOwnership>%s</ObjectOwnership>"
                          "</Rule></OwnershipControls>",
                          ownership);
-        if (rv != 0 || req->work == NULL || text == NULL) {
+        if (rv != 0 || text == NULL) {
                 create_fail(req, rv != 0 ? rv : -ENOMEM);
                 return;
         }
@@ -325,7 +324,7 @@ static void create_texts(struct gw_request *req)
         if (strcmp(ownership, "BucketOwnerEnforced") == 0)
                 create_ownership_set(req, 0);
         else
-                eng_text_set(req->loop->gw->store, bucket->id, GW_TEXT_OWNERSHIP, ENG_TEXT_ANY,
+                eng_text_set(req->store, bucket->id, GW_TEXT_OWNERSHIP, ENG_TEXT_ANY,
                              (struct eng_str){text, strlen(text)}, create_ownership_set, req);
 }
 
@@ -337,7 +336,7 @@ static bool bucket_has_tags(struct gw_request *req, const struct eng_bucket *buc
 
         if (gw_new_bucket_tags_text(req, &tags) != 0)
                 return false;
-        return tags.len == 0 || (eng_text_get(req->loop->gw->store, bucket->id, GW_TEXT_TAGGING, &text) == 0 &&
+        return tags.len == 0 || (eng_text_get(bucket->store, bucket->id, GW_TEXT_TAGGING, &text) == 0 &&
                                  s3_str_eq(gw_s3_str(eng_text_bytes(text)), gw_s3_str(tags)));
 }
 
@@ -348,7 +347,7 @@ static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *buc
         bool lock = false, acls = owner.len > 0 && !s3_str_eq(owner, S3_STR("BucketOwnerEnforced"));
 
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &lock);
-        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id) && bucket_has_tags(req, bucket);
+        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(bucket->store, bucket->id) && bucket_has_tags(req, bucket);
 }
 
 /*
@@ -361,7 +360,7 @@ static void create_there_is(struct gw_request *req)
         const struct eng_bucket *bucket = NULL;
 
         gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account);
-        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0)
+        if (eng_bucket_get(req->store, gw_eng_str(req->bucket), &bucket) == 0)
                 gw_bucket_account(bucket, owner);
         if (strcmp(account, owner) != 0)
                 gw_reply_error(req, S3_ERR_BUCKET_ALREADY_EXISTS, NULL);
@@ -381,8 +380,36 @@ static void bucket_created(void *arg, int rv)
                 create_texts(req);
         else if (rv == -EEXIST)
                 create_there_is(req);
+        else if (rv == -EREMOTE)
+                gw_new_bucket_again(req);
         else
                 create_fail(req, rv);
+}
+
+/* It is known in which pool. */
+static void bucket_make(struct gw_request *req, int rv)
+{
+        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_NEVER};
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        uint8_t attrs[GW_BUCKET_ATTRS_BYTES];
+
+        if (rv == -EEXIST) {
+                create_there_is(req);
+                return;
+        }
+        if (rv != 0) {
+                create_fail(req, rv);
+                return;
+        }
+        s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &rules.lock); /* checked before the body */
+        if (rules.lock)
+                rules.versioning = ENG_VERSIONING_ENABLED;
+        if (!gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        eng_bucket_create(req->store, gw_eng_str(req->bucket), &rules, attrs, gw_bucket_attrs(account, attrs), bucket_created,
+                          req);
 }
 
 /*
@@ -415,21 +442,8 @@ static bool location_fits(struct gw_request *req, struct s3_str location)
 
 void gw_run_bucket_create(struct gw_request *req)
 {
-        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_NEVER};
-        char account[GW_ACCOUNT_ID_LEN + 1];
-        uint8_t attrs[GW_BUCKET_ATTRS_BYTES];
-
-        if (!location_fits(req, req->body->doc->location) || !gw_new_bucket_tags_permit(req))
-                return;
-        s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &rules.lock); /* checked before the body */
-        if (rules.lock)
-                rules.versioning = ENG_VERSIONING_ENABLED;
-        if (!gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
-                return;
-        }
-        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), &rules, attrs, gw_bucket_attrs(account, attrs),
-                          bucket_created, req);
+        if (location_fits(req, req->body->doc->location) && gw_new_bucket_tags_permit(req))
+                gw_new_bucket_begin(req, bucket_make);
 }
 
 /* ---- HeadBucket, DeleteBucket, GetBucketLocation --------------------------------------------- */
@@ -450,7 +464,7 @@ static void bucket_deleted(void *arg, int rv)
 
 void gw_run_bucket_delete(struct gw_request *req)
 {
-        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), req->bucket_id, bucket_deleted, req);
+        eng_bucket_delete(req->store, gw_eng_str(req->bucket), req->bucket_id, bucket_deleted, req);
 }
 
 void gw_run_bucket_location(struct gw_request *req)

@@ -333,7 +333,7 @@ static void make_object(struct gw_request *req)
         era_digest_of(ERA_MD5, c->md5, 16 * (size_t)c->checked, md5);
         memcpy(params.commit.etag, md5, 16);
         gw_tag_make(&c->meta, params.commit.tag);
-        eng_complete(req->loop->gw->store, &params, upload_completed, req);
+        eng_complete(req->store, &params, upload_completed, req);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------- */
@@ -447,7 +447,7 @@ static void complete_next_page(struct gw_request *req)
         const struct complete *c = GW_CAST(complete, req->work);
         unsigned left = c->doc->part_count - c->checked;
 
-        eng_part_list(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id,
+        eng_part_list(req->store, req->bucket_id, gw_eng_str(req->key), c->upload_id,
                       c->doc->parts[c->checked].number - 1u, left < PAGE ? left : PAGE, complete_parts_listed, req);
 }
 
@@ -520,6 +520,6 @@ void gw_run_complete(struct gw_request *req)
         req->release = complete_release;
         if (!one_sum(req) || !gw_upload_id_of(req, c->upload_id) || !gw_condition_read(req, &c->condition, &never))
                 return;
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id, complete_upload_found,
+        eng_upload_get(req->store, req->bucket_id, gw_eng_str(req->key), c->upload_id, complete_upload_found,
                        req);
 }

@@ -113,7 +113,7 @@ static void update_self(struct gw_request *req)
         }
         memcpy(same.etag, object->etag, 16);
         gw_tag_make(&copy->meta, tag);
-        eng_update(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &same, attrs, (size_t)len, tag, updated,
+        eng_update(req->store, req->bucket_id, gw_eng_str(req->key), &same, attrs, (size_t)len, tag, updated,
                    req);
 }
 
@@ -173,7 +173,7 @@ static void copy_object_opened(struct gw_request *req)
                 copy->extras.tags = eng_get_object(req->get)->tags; /* lives as long as the source is open */
         if (!copy->replace_tags && copy->extras.tags.len > 0 && !may_copy_tags(req))
                 return;
-        if (copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key) &&
+        if (copy->source_store == req->store && copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key) &&
             !copy->version.given)
                 copy_self(req, replace);
         else
@@ -255,6 +255,6 @@ void gw_run_part_copy(struct gw_request *req)
                         "last are the zero-based offsets of the first and last bytes to copy");
                 return;
         }
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, copy_upload_found,
+        eng_upload_get(req->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, copy_upload_found,
                        req);
 }

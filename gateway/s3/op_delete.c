@@ -76,7 +76,7 @@ void gw_run_delete(struct gw_request *req)
             !gw_bypass_read(req, &params.bypass_governance))
                 return;
         params.version = gw_version_asked(&version);
-        eng_delete(req->loop->gw->store, &params, object_deleted, req);
+        eng_delete(req->store, &params, object_deleted, req);
 }
 
 /* ---- DeleteObjects --------------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static void begin_some(struct gw_request *req)
                 else if (item_read(item, object, &version, &params.condition)) {
                         params.version = gw_version_asked(&version);
                         many->under_way++;
-                        eng_delete(req->loop->gw->store, &params, item_deleted, item);
+                        eng_delete(req->store, &params, item_deleted, item);
                 }
         }
         if (many->under_way == 0)

@@ -59,7 +59,7 @@ static void extras_look(struct gw_request *req, struct extras_work *work,
         if (work == NULL)
                 return;
         work->reply = reply;
-        eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version),
+        eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version),
                          extras_opened, req);
 }
 
@@ -156,7 +156,7 @@ static void extras_change_found(struct gw_request *req, const struct eng_object 
         struct extras_work *work = GW_CAST(extras_work, req->work);
 
         gw_change_as_seen(req, &work->change);
-        eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &object->version : NULL,
+        eng_extras_set(req->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &object->version : NULL,
                        &work->change, extras_are_set, req);
 }
 
@@ -170,7 +170,7 @@ static void extras_change(struct gw_request *req, const struct eng_extras_change
         if (req->object_decides) /* it has to be looked at before (P21) */
                 extras_look(req, work, extras_change_found);
         else
-                eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version),
+                eng_extras_set(req->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version),
                                change, extras_are_set, req);
 }
 

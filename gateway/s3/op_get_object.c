@@ -554,9 +554,9 @@ void gw_run_get(struct gw_request *req)
         if (req->rdma == NULL)
                 gw_request_ask(req);
         if (req->is_head)
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
+                eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
         else
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
+                eng_get_open(req->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
 }
 
 void gw_get_page(struct gw_request *req, unsigned status)

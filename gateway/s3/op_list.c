@@ -406,10 +406,10 @@ static void ask_engine(struct gw_request *req)
         if (!req->suspended) /* it has not waited for memory */
                 gw_request_ask(req);
         if (list->form == VERSIONS)
-                eng_version_list(req->loop->gw->store, &params, gw_version_asked(&list->after_version),
+                eng_version_list(req->store, &params, gw_version_asked(&list->after_version),
                                  reply_versions_listed, req);
         else
-                eng_list(req->loop->gw->store, &params, reply_objects_listed, req);
+                eng_list(req->store, &params, reply_objects_listed, req);
 }
 
 /* Each entry is shown as the bucket owner's: a listing does not know the owners of single objects. False: answered. */

@@ -152,7 +152,7 @@ void gw_run_list_uploads(struct gw_request *req)
         params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
         params.after = gw_eng_str(list->key_marker);
         params.max = (unsigned)list->max;
-        eng_upload_list(req->loop->gw->store, &params, list->has_after_upload ? list->after_upload : NULL,
+        eng_upload_list(req->store, &params, list->has_after_upload ? list->after_upload : NULL,
                         reply_uploads_listed, req);
 }
 
@@ -246,7 +246,7 @@ static void list_parts_upload_found(void *arg, int rv, const struct eng_object *
         if (list->max == 0 || list->after >= ENG_PARTS_MAX)
                 reply_parts(req, NULL, 0, false);
         else
-                eng_part_list(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
+                eng_part_list(req->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
                               (unsigned)list->after, (unsigned)list->max, reply_parts_listed, req);
 }
 
@@ -266,6 +266,6 @@ void gw_run_list_parts(struct gw_request *req)
                 return;
         if (list->max > PAGE_MAX)
                 list->max = PAGE_MAX;
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
+        eng_upload_get(req->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
                        list_parts_upload_found, req);
 }

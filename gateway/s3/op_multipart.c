@@ -107,7 +107,7 @@ void gw_run_upload_create(struct gw_request *req)
         }
         gw_tag_make(&meta, params.tag);
         params.attrs_len = (size_t)len;
-        eng_upload_create(req->loop->gw->store, &params, upload_created, req);
+        eng_upload_create(req->store, &params, upload_created, req);
 }
 
 /* ---- AbortMultipartUpload -------------------------------------------------------------------- */
@@ -126,5 +126,5 @@ void gw_run_upload_abort(struct gw_request *req)
                 return;
         }
         if (gw_upload_id_of(req, id))
-                eng_upload_abort(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), id, upload_aborted, req);
+                eng_upload_abort(req->store, req->bucket_id, gw_eng_str(req->key), id, upload_aborted, req);
 }

@@ -33,19 +33,19 @@ struct policy_work {
 /* ---- public access --------------------------------------------------------------------------- */
 
 /* Where nothing was ever set, everything is blocked; where that was taken away, nothing is. */
-bool gw_public_access_is(struct gw_loop *loop, uint64_t bucket, const char *what)
+bool gw_public_access_is(struct eng_store *store, uint64_t bucket, const char *what)
 {
         const struct s3_config *config;
-        int rv = gw_config_find(loop, bucket, GW_TEXT_PUBLIC_ACCESS, &config);
+        int rv = gw_config_find(store, bucket, GW_TEXT_PUBLIC_ACCESS, &config);
 
         if (rv == -ENODATA)
                 return false;
         return rv != 0 || s3_str_eq_nocase(s3_config_text_of(config, 0, what), S3_STR("true"));
 }
 
-bool gw_public_restricted(struct gw_loop *loop, uint64_t bucket)
+bool gw_public_restricted(struct eng_store *store, uint64_t bucket)
 {
-        return gw_public_access_is(loop, bucket, "RestrictPublicBuckets");
+        return gw_public_access_is(store, bucket, "RestrictPublicBuckets");
 }
 
 /* ---- GET ------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ void gw_run_policy(struct gw_request *req)
 {
         struct eng_text *text;
         struct eng_str bytes;
-        int rv = eng_text_get(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, &text);
+        int rv = eng_text_get(req->store, req->bucket_id, GW_TEXT_POLICY, &text);
         char *copy;
 
         if (rv != 0) {
@@ -85,7 +85,7 @@ void gw_run_policy_status(struct gw_request *req)
 {
         const struct acc_policy *policy;
         struct s3_xml xml;
-        int rv = gw_bucket_policy_find(req->loop, req->bucket_id, req->bucket, &policy);
+        int rv = gw_bucket_policy_find(req->store, req->bucket_id, req->bucket, &policy);
 
         if (rv != 0) {
                 policy_refuse(req, rv);
@@ -108,7 +108,7 @@ static void policy_deleted(void *arg, int rv)
 
 void gw_run_policy_delete(struct gw_request *req)
 {
-        eng_text_delete(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY, policy_deleted, req);
+        eng_text_delete(req->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY, policy_deleted, req);
 }
 
 /* ---- PUT ------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static bool policy_check(struct gw_request *req, const struct acc_policy *policy
 {
         if (!acc_policy_principals(policy, principal_exists, req))
                 gw_reply_error(req, S3_ERR_MALFORMED_POLICY, "Invalid principal in policy");
-        else if (acc_policy_is_public(policy) && gw_public_access_is(req->loop, req->bucket_id, "BlockPublicPolicy"))
+        else if (acc_policy_is_public(policy) && gw_public_access_is(req->store, req->bucket_id, "BlockPublicPolicy"))
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED,
                                "Access Denied: public policies are prevented by the BlockPublicPolicy setting in S3 "
                                "Block Public Access.");
@@ -185,7 +185,7 @@ static void policy_is_set(void *arg, int rv)
         if (!gw_back(req) || !gw_text_changed(req, rv))
                 return;
         work = GW_CAST(policy_work, req->work);
-        gw_bucket_policy_keep(req->loop, req->bucket_id, req->bucket, (struct s3_str){work->text, work->len},
+        gw_bucket_policy_keep(req->store, req->bucket_id, req->bucket, (struct s3_str){work->text, work->len},
                               work->policy);
         work->policy = NULL;
         gw_reply_empty(req, 204);
@@ -246,6 +246,6 @@ void gw_run_policy_put(struct gw_request *req)
                 return;
         }
         if (policy_check(req, work->policy) && policy_bind(req, work, text))
-                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY,
+                eng_text_set(req->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY,
                              (struct eng_str){work->text, work->len}, policy_is_set, req);
 }

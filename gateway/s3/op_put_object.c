@@ -86,7 +86,7 @@ static bool put_upload_open(struct gw_request *req, struct put_work *work)
         memcpy(params.upload_id, work->upload_id, ENG_ID_LEN);
         if (gw_carried_upload(req))
                 gw_transfer_wakes(req, &params);
-        rv = eng_put_open(req->loop->gw->store, &params, &req->put);
+        rv = eng_put_open(req->store, &params, &req->put);
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         return rv == 0;
@@ -183,7 +183,7 @@ static void begin_put(struct gw_request *req)
         if (work == NULL)
                 return;
         if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, present_found, req);
+                eng_get_metadata(req->store, req->bucket_id, gw_eng_str(req->key), NULL, present_found, req);
         else
                 open_put(req, work);
 }
@@ -268,7 +268,7 @@ static void begin_part(struct gw_request *req)
         if (work == NULL || !gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
                 return;
         if (gw_upload_id_of(req, work->upload_id))
-                eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id,
+                eng_upload_get(req->store, req->bucket_id, gw_eng_str(req->key), work->upload_id,
                                put_upload_found, req);
 }
 

@@ -82,7 +82,7 @@ static struct line_place line_find(struct s3_str text, struct s3_str wanted)
 static int lines_of(struct gw_request *req, const struct gw_text_row *row, struct s3_str *out, uint64_t *generation)
 {
         struct eng_text *text;
-        int rv = eng_text_get(req->loop->gw->store, req->bucket_id, row->kind, &text);
+        int rv = eng_text_get(req->store, req->bucket_id, row->kind, &text);
 
         *out = S3_STR("");
         *generation = 0;
@@ -244,7 +244,7 @@ static size_t list_text(struct list_work *work, struct s3_str old, const struct 
 static void list_set(struct gw_request *req, struct list_work *work, struct s3_str old, const struct line_place *place,
                      uint64_t generation)
 {
-        struct eng_store *store = req->loop->gw->store;
+        struct eng_store *store = req->store;
         size_t len = old.len - (place->to - place->from) + work->line_len;
 
         if (len == 0)

@@ -75,7 +75,7 @@ void gw_run_text(struct gw_request *req)
                 gw_text_list_get(req, row);
                 return;
         }
-        rv = row->kind == GW_TEXT_NONE ? -ENOENT : eng_text_get(req->loop->gw->store, req->bucket_id, row->kind, &text);
+        rv = row->kind == GW_TEXT_NONE ? -ENOENT : eng_text_get(req->store, req->bucket_id, row->kind, &text);
         if (rv == 0)
                 reply_text(req, row, eng_text_bytes(text));
         else if (rv == -ENOENT)
@@ -94,7 +94,7 @@ static void text_deleted(void *arg, int rv)
 void gw_run_text_delete(struct gw_request *req)
 {
         const struct gw_text_row *row = gw_text_row_of(req);
-        struct eng_store *store = req->loop->gw->store;
+        struct eng_store *store = req->store;
 
         if (row->config != NULL)
                 gw_text_list_delete(req, row);
@@ -202,7 +202,7 @@ static void text_keep(struct gw_request *req, const struct gw_text_row *row)
         else if (rv != 0)
                 gw_reply_no_memory(req);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY,
+                eng_text_set(req->store, req->bucket_id, row->kind, ENG_TEXT_ANY,
                              (struct eng_str){work->text, len}, text_is_set, req);
         if (rv != 0)
                 s3_xml_free(&xml);
@@ -218,7 +218,7 @@ void gw_run_text_put(struct gw_request *req)
         if (row->kind == GW_TEXT_NONE)
                 text_is_set(req, 0);
         else if (row->is_none != NULL && row->is_none(doc))
-                eng_text_delete(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY, text_is_taken_away, req);
+                eng_text_delete(req->store, req->bucket_id, row->kind, ENG_TEXT_ANY, text_is_taken_away, req);
         else if (row->config != NULL)
                 gw_text_list_put(req, row);
         else

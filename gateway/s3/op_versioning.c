@@ -24,7 +24,7 @@ struct rules_work {
 static const struct eng_bucket *rules_bucket(struct gw_request *req)
 {
         const struct eng_bucket *bucket;
-        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        int rv = eng_bucket_get(req->store, gw_eng_str(req->bucket), &bucket);
 
         if (rv == 0 && bucket->id != req->bucket_id)
                 rv = -EIDRM;
@@ -127,7 +127,7 @@ static void rules_change(struct gw_request *req)
                 return;
         }
         rules_from_doc(req->body->doc, &rules);
-        eng_bucket_rules_set(req->loop->gw->store, req->bucket_id, &rules, rules_are_set, req);
+        eng_bucket_rules_set(req->store, req->bucket_id, &rules, rules_are_set, req);
 }
 
 static void rules_doc_begin(struct gw_request *req, enum s3_doc_kind kind)

@@ -78,7 +78,7 @@ int gw_own_write(struct gw_own *own)
         own->left = false;
         atomic_fetch_add(&loop->stats.changes_active, 1); /* before the switch is looked at: gw_changing() */
         if (!atomic_load(&loop->gw->read_only))
-                rv = eng_put_open(loop->gw->store, &params, &own->put);
+                rv = eng_put_open(own->store, &params, &own->put);
         if (rv != 0) {
                 atomic_fetch_sub(&loop->stats.changes_active, 1);
                 return rv;

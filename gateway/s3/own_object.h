@@ -10,6 +10,7 @@
 struct gw_own {
         unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
+        struct eng_store *store;        /* that has the bucket */
         uint64_t bucket;
         struct s3_str key;
         const char *type;               /* Content-Type */

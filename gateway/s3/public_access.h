@@ -7,8 +7,8 @@
 #include "gateway/http/gw.h"
 
 /* One of the four settings, by its element's name: on where nothing was ever set, and where it cannot be read. */
-bool gw_public_access_is(struct gw_loop *loop, uint64_t bucket, const char *what);
+bool gw_public_access_is(struct eng_store *store, uint64_t bucket, const char *what);
 /* struct gw_service: restricts_public. */
-bool gw_public_restricted(struct gw_loop *loop, uint64_t bucket);
+bool gw_public_restricted(struct eng_store *store, uint64_t bucket);
 
 #endif

@@ -34,7 +34,7 @@ const struct s3_lifecycle *gw_lifecycle_of(struct gw_request *req)
 {
         struct eng_text *text;
 
-        if (eng_text_get(req->loop->gw->store, req->bucket_id, GW_TEXT_LIFECYCLE, &text) != 0)
+        if (eng_text_get(req->store, req->bucket_id, GW_TEXT_LIFECYCLE, &text) != 0)
                 return NULL;
         return gw_lifecycle_form(text);
 }
@@ -95,10 +95,10 @@ const struct s3_config *gw_config_form(struct eng_text *text, enum gw_text_kind 
         return eng_text_form(text, config_make, &doc, config_drop);
 }
 
-int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out)
+int gw_config_find(struct eng_store *store, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out)
 {
         struct eng_text *text;
-        int rv = eng_text_get(loop->gw->store, bucket, kind, &text);
+        int rv = eng_text_get(store, bucket, kind, &text);
 
         if (rv != 0)
                 return rv;

@@ -74,11 +74,17 @@ static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
         uint32_t enabled = s3_config_first(doc->config, 0, "LoggingEnabled");
         const struct eng_bucket *target;
         struct s3_str name;
+        int rv;
 
         if (enabled == S3_CONFIG_NONE)
                 return true;
         name = s3_config_text_of(doc->config, enabled, "TargetBucket");
-        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(name), &target) != 0 || target->rules.lock ||
+        rv = gw_bucket_get(req->loop->gw, name, &target, NULL);
+        if (rv == -EHOSTDOWN) {
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return false;
+        }
+        if (rv != 0 || target->rules.lock ||
             !gw_same_owner(req->loop, target, req->bucket)) {
                 gw_reply_error_extra(req, S3_ERR_INVALID_TARGET_BUCKET, NULL,
                                      gw_detail(req, "TargetBucket", name, NULL, (struct s3_str){NULL, 0}));
@@ -107,7 +113,7 @@ static bool ownership_check(struct gw_request *req, const struct s3_doc *doc)
         const struct s3_acl *acl;
 
         if (!s3_str_eq(mode, S3_STR("BucketOwnerEnforced")) ||
-            gw_bucket_acl_find(req->loop, req->bucket_id, &acl) == -ENOENT)
+            gw_bucket_acl_find(req->store, req->bucket_id, &acl) == -ENOENT)
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
         return false;
@@ -115,12 +121,33 @@ static bool ownership_check(struct gw_request *req, const struct s3_doc *doc)
 
 /* ---- inventory ------------------------------------------------------------------------------- */
 
+/*
+ * A pool's leader writes the reports of the pool's buckets, and reaches no other pool. That the destination is elsewhere is told
+ * when it is there already; what is made later is counted as refused.
+ */
+static bool inventory_pool_check(struct gw_request *req, const struct s3_inventory *inventory)
+{
+        const struct eng_bucket *destination;
+        int rv = gw_bucket_get(req->loop->gw, inventory->bucket, &destination, NULL);
+
+        if (rv == -EHOSTDOWN) {
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return false;
+        }
+        if (rv != 0 || destination->store == req->store)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       "The destination bucket is in another pool of this cluster than the bucket that is listed. Name a bucket "
+                       "of the same pool, for example the listed bucket itself.");
+        return false;
+}
+
 static bool inventory_check(struct gw_request *req, const struct s3_doc *doc)
 {
         struct s3_inventory inventory;
 
         if (s3_inventory_read(doc->config, &inventory) == 0)
-                return true;
+                return inventory_pool_check(req, &inventory);
         gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED,
                        "Inventory reports are written as CSV, without ObjectAccessControlList and LifecycleExpirationDate.");
         return false;

@@ -44,7 +44,7 @@ static const struct gw_op site_op = {
 static const struct s3_config *site_config(struct gw_request *req)
 {
         const struct s3_config *config;
-        int rv = gw_config_find(req->loop, req->bucket_id, GW_TEXT_WEBSITE, &config);
+        int rv = gw_config_find(req->store, req->bucket_id, GW_TEXT_WEBSITE, &config);
 
         if (rv == 0)
                 return config;
@@ -277,7 +277,7 @@ static void site_open(struct gw_request *req, enum site_step step)
 {
         struct site_work *work = GW_CAST(site_work, req->work);
         struct s3_str key = {work->answer.text, work->answer.len};
-        struct eng_store *store = req->loop->gw->store;
+        struct eng_store *store = req->store;
 
         work->step = step;
         if (!site_may_look(req)) {
@@ -335,6 +335,7 @@ void gw_site_accept(struct gw_request *req)
         gw_request_head(req, GW_STAGE_AUTHENTICATE);
         req->query = &no_query;
         req->signed_by = S3_AUTH_ANONYMOUS;
+        req->anonymous = true;
         req->op = &site_op;
         if (!s3_str_eq(req->method, S3_STR("GET")) && !req->is_head) {
                 gw_reply_header(req, "Allow", "GET, HEAD, OPTIONS");

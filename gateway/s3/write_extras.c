@@ -52,7 +52,7 @@ static bool extras_read_tags(struct gw_request *req, struct eng_str *out)
 
 bool gw_retention_ahead(struct gw_request *req, int64_t until_ms)
 {
-        if (until_ms > lp_wall_ms() && until_ms > eng_lock_now(req->loop->gw->store))
+        if (until_ms > lp_wall_ms() && until_ms > eng_lock_now(req->store))
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, S3_LOCK_PAST_MESSAGE);
         return false;

@@ -1,7 +1,7 @@
 /*
  * fuzz_call.c - libFuzzer: bytes that claim to be a call of a home store, the answer to one, or rows of
  * the configuration. What is taken lies within what came; a call is the same bytes when it is written
- * again.
+ * again. A text that is set is read as the pool of a bucket, too.
  *
  * The first byte chooses: a call, rows, or an answer to which kind; the next two how much of the rest is
  * the bulk part.
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ec.h"
+#include "engine/bucket/bucket_pool.h"
 #include "engine/bucket/config_feed.h"
 #include "engine/call/leader_call.h"
 
@@ -31,6 +32,23 @@ static void same(int len, const uint8_t *body, size_t size)
                 abort();
 }
 
+/* As the leader reads what a home says of the pool of a bucket. */
+static void take_bucket_pool(struct eng_str bytes)
+{
+        struct eng_text *text = eng_text_new(ENG_ENTRY_BUCKET_POOL, bytes.data, bytes.len);
+        struct eng_str name;
+        unsigned pool;
+
+        if (text == NULL)
+                abort();
+        if (eng_bucket_pool_read(text, &name, &pool)) {
+                if (pool == 0 || pool >= ENG_POOLS_MAX || name.len == 0 || name.len > ENG_BUCKET_NAME_MAX)
+                        abort();
+                read_all(name);
+        }
+        eng_text_unref(text);
+}
+
 static void take_call(const uint8_t *body, size_t len, const uint8_t *bulk, size_t bulk_len)
 {
         struct eng_call_bulk pieces;
@@ -45,6 +63,8 @@ static void take_call(const uint8_t *body, size_t len, const uint8_t *bulk, size
                 read_all(call.put.value);
                 read_all(call.put.bytes);
         }
+        if (call.kind == ENG_CALL_TEXT_SET)
+                take_bucket_pool(call.text.bytes);
         if (call.kind == ENG_CALL_COMPLETE)
                 read_all((struct eng_str){(const char *)call.complete.parts, call.complete.count * sizeof(call.complete.parts[0])});
 }

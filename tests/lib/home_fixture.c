@@ -20,7 +20,9 @@
 #define HOUR_NS (3600ull * 1000 * 1000 * 1000)
 #define PINS    4096u
 
-static struct hf *the_hf; /* of the drives' opener, which knows none */
+#define HOMES   3u
+
+static struct hf *open_homes[HOMES];
 
 /* ---- on a loop ------------------------------------------------------------------------------- */
 
@@ -170,10 +172,11 @@ static bool far_is(const char *path)
 static int far_open(const struct eng_drive_opener *opener, const struct eng_local_options *options, struct eng_drive **out,
                     struct eng_error *error)
 {
+        struct hf *hf = container_of((struct eng_drive_opener *)opener, struct hf, opener);
         struct far_drive *d = calloc(1, sizeof(*d));
 
-        assert(d != NULL && the_hf != NULL);
-        if (atomic_load(&the_hf->unreached) & eng_bit(options->identity.slot)) {
+        assert(d != NULL);
+        if (atomic_load(&hf->unreached) & eng_bit(options->identity.slot)) {
                 free(d);
                 return eng_error_set(error, -EAGAIN, "not reached");
         }
@@ -181,7 +184,7 @@ static int far_open(const struct eng_drive_opener *opener, const struct eng_loca
         d->drive.slot = options->identity.slot;
         memcpy(d->drive.id, options->identity.drive_id, FMT_ID);
         d->drive.owner = options->owner;
-        d->hf = the_hf;
+        d->hf = hf;
         *out = &d->drive;
         return 0;
 }
@@ -209,6 +212,7 @@ struct flight {
 
 static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
+        const struct hf *hf;
         uint64_t number;
         struct eng_lookup *pin;
 } pins[PINS];
@@ -221,6 +225,7 @@ static void keep_pin(struct hf *hf, uint64_t number, struct eng_lookup *pin)
         for (i = 0; i < PINS && pins[i].pin != NULL; i++)
                 ;
         assert(i < PINS);
+        pins[i].hf = hf;
         pins[i].number = number;
         pins[i].pin = pin;
         pthread_mutex_unlock(&pins_lock);
@@ -233,7 +238,7 @@ static void link_unpin(void *arg, uint64_t number)
         unsigned i;
 
         pthread_mutex_lock(&pins_lock);
-        for (i = 0; i < PINS && !(pins[i].pin != NULL && pins[i].number == number); i++)
+        for (i = 0; i < PINS && !(pins[i].pin != NULL && pins[i].hf == hf && pins[i].number == number); i++)
                 ;
         assert(i < PINS);
         eng_serve_unpin(pins[i].pin);
@@ -428,11 +433,17 @@ static bool reaches_all(struct hf *hf)
 
 const struct eng_drive_opener *hf_drives(struct hf *hf, struct sf *leader)
 {
+        unsigned i = 0;
+
         memset(hf, 0, sizeof(*hf));
-        the_hf = hf;
+        while (i < HOMES - 1 && open_homes[i] != NULL && open_homes[i] != hf)
+                i++;
+        assert(open_homes[i] == NULL || open_homes[i] == hf);
+        open_homes[i] = hf;
+        hf->opener = far_opener;
         hf->leader = leader;
         atomic_store(&hf->incarnation, 77);
-        return &far_opener;
+        return &hf->opener;
 }
 
 void hf_run(struct lp_loop *loop, void (*run)(void *arg), void *arg)
@@ -440,7 +451,7 @@ void hf_run(struct lp_loop *loop, void (*run)(void *arg), void *arg)
         on_loop(loop, run, arg);
 }
 
-void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
+static void home_begin(struct hf *hf, struct sf *leader, unsigned loops, struct sf *first)
 {
         struct sf *home = &hf->home;
         unsigned i;
@@ -451,8 +462,8 @@ void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
         hf->link = (struct eng_leader_link){.call = link_call, .unpin = link_unpin, .awaits = link_awaits, .path = far_path, .lease_end = &hf->lease_end, .arg = hf};
         memcpy(hf->link.store_id, leader->store->store_id, FMT_ID);
         home->loop_count = loops;
-        home->options = (struct eng_options){.leader = &hf->link, .opener = &far_opener, .site.node = 9, .boot = 3, .inline_max = leader->options.inline_max};
-        assert(sf_open(home, false) == 0);
+        home->options = (struct eng_options){.leader = &hf->link, .opener = &hf->opener, .site.node = 9, .boot = 3, .inline_max = leader->options.inline_max};
+        assert((first != NULL ? sf_open_beside(home, first, false) : sf_open(home, false)) == 0);
         hf_lease(hf, true);
         hf_follow(hf);
         for (i = 0; i < 100 * WAIT_MOST && !reaches_all(hf); i++)
@@ -460,17 +471,38 @@ void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
         assert(reaches_all(hf));
 }
 
+void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
+{
+        home_begin(hf, leader, loops, NULL);
+}
+
+void hf_open_beside(struct hf *hf, struct sf *leader, struct sf *first)
+{
+        home_begin(hf, leader, first->loop_count, first);
+}
+
 static void nothing(void *arg)
 {
 }
 
-/* The leader's loops, which posted the last answers to the home's, have had a turn since. */
+/* The leaders' loops, which posted the last answers to the home's, have had a turn since. */
 static void home_closed(void)
+{
+        unsigned i, k;
+
+        for (k = 0; k < HOMES; k++)
+                for (i = 0; open_homes[k] != NULL && open_homes[k]->leader->store != NULL && i < open_homes[k]->leader->loop_count; i++)
+                        on_loop(open_homes[k]->leader->loops[i], nothing, NULL);
+}
+
+void hf_free(struct hf *hf)
 {
         unsigned i;
 
-        for (i = 0; i < the_hf->leader->loop_count; i++)
-                on_loop(the_hf->leader->loops[i], nothing, NULL);
+        free(hf->reading);
+        for (i = 0; i < HOMES; i++)
+                if (open_homes[i] == hf)
+                        open_homes[i] = NULL;
 }
 
 void hf_close(struct hf *hf)
@@ -478,8 +510,7 @@ void hf_close(struct hf *hf)
         if (hf->home.closed == NULL)
                 hf->home.closed = home_closed;
         sf_close(&hf->home);
-        free(hf->reading);
-        the_hf = NULL;
+        hf_free(hf);
 }
 
 /* ---- an upload that stays open ---------------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct hf {
         struct sf *leader;
         struct sf home;                 /* sf_put() and others work with it */
         struct eng_leader_link link;
+        struct eng_drive_opener opener;
         _Atomic uint64_t lease_end;
         /* any thread: what becomes of calls */
         atomic_bool cut;                /* calls are not sent */
@@ -29,6 +30,9 @@ struct hf {
 
 /* The leader is open and serves, and goes on until hf_close(). node: of the home. */
 void hf_open(struct hf *hf, struct sf *leader, unsigned loops);
+/* A second home, of another leader, on the loops of the store `first`, whose sf_close() closes it; then comes hf_free(). */
+void hf_open_beside(struct hf *hf, struct sf *leader, struct sf *first);
+void hf_free(struct hf *hf);
 /* Instead of hf_open(), for a home that has another link: drives of the leader, which are opened by any path. */
 const struct eng_drive_opener *hf_drives(struct hf *hf, struct sf *leader);
 /* Runs it on a loop, and waits. */

@@ -94,6 +94,33 @@ static void free_loops(struct sf *sf)
                 lp_loop_free(sf->loops[i]);
 }
 
+static int open_store(struct sf *sf, bool format)
+{
+        sf->options.drives = sf->paths;
+        sf->options.drive_count = sf->drives;
+        sf->options.format = format;
+        sf->options.loops = sf->loops;
+        sf->options.loop_count = sf->loop_count;
+        sf->options.hash_loops = sf->loops + sf->loop_count;
+        sf->options.hash_loop_count = all_loops(sf) - sf->loop_count;
+        return eng_store_open(&sf->options, &sf->store, &sf->error);
+}
+
+int sf_open_beside(struct sf *sf, struct sf *first, bool format)
+{
+        int rv;
+
+        assert(first->beside_count < SF_BESIDE_MAX);
+        sf->loop_count = first->loop_count;
+        memcpy(sf->loops, first->loops, sizeof(sf->loops));
+        rv = open_store(sf, format);
+        if (rv != 0)
+                return rv;
+        first->beside[first->beside_count++] = sf;
+        eng_store_start(sf->store);
+        return 0;
+}
+
 int sf_open(struct sf *sf, bool format)
 {
         unsigned i;
@@ -104,14 +131,7 @@ int sf_open(struct sf *sf, bool format)
 
                 assert(lp_loop_new(&config, &sf->loops[i]) == 0);
         }
-        sf->options.drives = sf->paths;
-        sf->options.drive_count = sf->drives;
-        sf->options.format = format;
-        sf->options.loops = sf->loops;
-        sf->options.loop_count = sf->loop_count;
-        sf->options.hash_loops = sf->loops + sf->loop_count;
-        sf->options.hash_loop_count = all_loops(sf) - sf->loop_count;
-        rv = eng_store_open(&sf->options, &sf->store, &sf->error);
+        rv = open_store(sf, format);
         if (rv != 0) {
                 free_loops(sf);
                 return rv;
@@ -177,6 +197,7 @@ bool sf_wait_ready(struct sf *sf, unsigned seconds)
 
 void sf_close(struct sf *sf)
 {
+        struct eng_store *stores[1 + SF_BESIDE_MAX] = {sf->store};
         unsigned i;
 
         for (i = 0; i < all_loops(sf); i++)
@@ -185,7 +206,11 @@ void sf_close(struct sf *sf)
                 pthread_join(sf->threads[i], NULL);
         if (sf->stopped != NULL)
                 sf->stopped();
-        if (eng_store_close(sf->store)) {
+        for (i = 0; i < sf->beside_count; i++) {
+                stores[1 + i] = sf->beside[i]->store;
+                sf->beside[i]->store = NULL;
+        }
+        if (eng_stores_close(stores, 1 + sf->beside_count)) {
                 if (sf->closed != NULL)
                         sf->closed();
                 free_loops(sf);
@@ -193,6 +218,7 @@ void sf_close(struct sf *sf)
                 fprintf(stderr, "the store was left open: a drive, or a file of one, is still being opened\n"); /* a thread may come back to it */
         }
         sf->store = NULL;
+        sf->beside_count = 0;
 }
 
 void sf_remove(struct sf *sf)
@@ -440,6 +466,32 @@ int sf_text_delete(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind,
         struct call c = {.bucket = bucket, .number = kind, .seed = expected};
 
         return run(sf, loop, &c, start_text_delete);
+}
+
+static void start_bucket_pool_set(struct call *c)
+{
+        eng_bucket_pool_set(c->sf->store, str(c->name), c->number, plain_done, c);
+}
+
+int sf_bucket_pool_set(struct sf *sf, unsigned loop, const char *name, unsigned pool)
+{
+        struct call c = {.name = name, .number = pool};
+
+        return run(sf, loop, &c, start_bucket_pool_set);
+}
+
+static void start_bucket_pool(struct call *c)
+{
+        finish(c, eng_bucket_pool_get(c->sf->store, str(c->name), &c->number));
+}
+
+int sf_bucket_pool(struct sf *sf, unsigned loop, const char *name, unsigned *pool)
+{
+        struct call c = {.name = name};
+        int rv = run(sf, loop, &c, start_bucket_pool);
+
+        *pool = c.number;
+        return rv;
 }
 
 static void start_text(struct call *c)

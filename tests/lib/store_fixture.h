@@ -12,6 +12,7 @@
 
 #define SF_DRIVES_MAX 12
 #define SF_LOOPS_MAX 4
+#define SF_BESIDE_MAX 3
 
 struct sf {
         char root[128];
@@ -29,7 +30,9 @@ struct sf {
         struct eng_version put_version;
         void (*stopped)(void);         /* NULL, or called by sf_close() when the loops have stopped, before the store is closed */
         void (*closed)(void);          /* NULL, or called by sf_close() before the loops are freed: nobody posts to them any more when it returns */
-        bool got_inline;               /* what the last sf_get() found has its bytes in its record */
+        _Atomic bool got_inline;              /* what the last sf_get() found has its bytes in its record */
+        struct sf *beside[SF_BESIDE_MAX]; /* other stores on these loops */
+        unsigned beside_count;
 };
 
 /*
@@ -38,6 +41,8 @@ struct sf {
  */
 void sf_make(struct sf *sf, unsigned drives, unsigned loops);
 int sf_open(struct sf *sf, bool format);
+/* On the loops of another store, which is open; sf_close() of that one closes this, too. */
+int sf_open_beside(struct sf *sf, struct sf *first, bool format);
 /*
  * From now on only the folders of these slots are given to the store: bit 0 is slot 0. Between
  * sf_close() and sf_open().
@@ -80,6 +85,9 @@ int sf_rules_set(struct sf *sf, unsigned loop, uint64_t bucket, const struct eng
 int sf_rules(struct sf *sf, unsigned loop, const char *name, struct eng_bucket_rules *out);
 int sf_text_set(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected, const void *bytes, size_t len);
 int sf_text_delete(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected);
+/* eng_bucket_pool_set(), and what a loop has. */
+int sf_bucket_pool_set(struct sf *sf, unsigned loop, const char *name, unsigned pool);
+int sf_bucket_pool(struct sf *sf, unsigned loop, const char *name, unsigned *pool);
 /* As a loop has it; the caller lets go of it. */
 int sf_text(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, struct eng_text **out);
 int sf_bucket_delete(struct sf *sf, const char *name);

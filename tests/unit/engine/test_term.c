@@ -382,7 +382,7 @@ static void test_with_features(void **state)
 /* A folder of another build: the feature's bit is refused where it is not known. */
 static void test_guard(void **state)
 {
-        struct eng_identity identity = {.layout = FMT_LAYOUT_VERSION, .features = FMT_FEATURE_TERMS << 1}, found;
+        struct eng_identity identity = {.layout = FMT_LAYOUT_VERSION, .features = FMT_FEATURES + 1}, found;
         char text[1024];
 
         assert_int_equal(eng_identity_parse(text, eng_identity_print(&identity, text, sizeof(text)), &found),

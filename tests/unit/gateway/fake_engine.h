@@ -368,6 +368,7 @@ int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct en
                 return fake.bucket_rv;
         for (unsigned i = 0; i < fake.bucket_count; i++) {
                 if (strlen(fake.buckets[i].name) == name.len && memcmp(fake.buckets[i].name, name.data, name.len) == 0) {
+                        fake.buckets[i].store = store;
                         *out = &fake.buckets[i];
                         return 0;
                 }
@@ -389,6 +390,17 @@ unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned 
         return n;
 }
 
+/* All are in the one store that there is. */
+int eng_bucket_pool_get(struct eng_store *store, struct eng_str name, unsigned *pool)
+{
+        return -ENOENT;
+}
+
+uint64_t eng_bucket_pools(const struct eng_store *store)
+{
+        return 0;
+}
+
 static void run_done(struct fake_later *later)
 {
         ((eng_done)later->fn)(later->arg, later->rv);
@@ -401,6 +413,11 @@ static void post_done(eng_done done, void *arg, int rv)
         later->fn = (void (*)(void))done;
         later->rv = rv;
         fake_post(later);
+}
+
+void eng_bucket_pool_set(struct eng_store *store, struct eng_str name, unsigned pool, eng_done done, void *arg)
+{
+        post_done(done, arg, -EINVAL);
 }
 
 void eng_bucket_create(struct eng_store *store, struct eng_str name, const struct eng_bucket_rules *rules, const void *attrs,

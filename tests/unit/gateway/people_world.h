@@ -79,7 +79,7 @@ static void open_people(struct world *w, bool format)
         assert_non_null(w->gw);
         w->gw->loops = calloc(w->sf.loop_count, sizeof(w->gw->loops[0]));
         assert_non_null(w->gw->loops);
-        w->gw->store = w->sf.store;
+        gw_pools_init(w->gw, 0, w->sf.store);
         w->gw->service = &service;
         w->gw->loop_count = w->sf.loop_count;
         atomic_store(&w->gw->read_only, people_read_only);

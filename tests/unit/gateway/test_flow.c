@@ -489,7 +489,7 @@ static void draining_answers_what_runs_and_ends_the_rest(void **state)
         late = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_not_equal(connect(late,
                                      (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET,
-                                                                              .sin_port = htons((uint16_t)site.port),
+                                                                              .sin_port = htons((uint16_t)site_port),
                                                                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
                                      sizeof(struct sockaddr_in)),
                              0);

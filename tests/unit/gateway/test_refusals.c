@@ -286,7 +286,7 @@ static void a_trickling_reader_is_ended_while_others_wait(void **state)
 /* Of small segments, so that the kernel takes little of an answer that is not read. */
 static int dial_narrow(void)
 {
-        struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)site.port),
+        struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)site_port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -269,6 +269,34 @@ static void test_started_before_run(void **state)
         fixture_stop(&f);
 }
 
+/* The loop has ended: who is taken apart first frees timers that are armed, and others are stopped and started after that. */
+static void test_after_run(void **state)
+{
+        struct probe *gone[50];
+        unsigned i;
+
+        for (i = 0; i < 50; i++) {
+                gone[i] = calloc(1, sizeof(*gone[i]));
+                gone[i]->timer.expired = note;
+                start(2 * i, (100 - i) * MS * 1000);
+                lp_timer_start(loop, &gone[i]->timer, (50 + i) * MS * 1000);
+                start(2 * i + 1, i * MS * 1000 + MS * 1000);
+        }
+        lp_loop_stop(loop);
+        assert_int_equal(lp_loop_run(loop), 0);
+        for (i = 0; i < 50; i++)
+                free(gone[i]);
+        for (i = 0; i < 100; i++) {
+                lp_timer_stop(loop, &probes[i].timer);
+                assert_int_equal(probes[i].timer.armed, 0);
+                if (i % 2 == 0)
+                        start(i, 0);
+                lp_timer_stop(loop, &probes[i].timer);
+        }
+        at(UINT64_MAX);
+        assert_int_equal(ran, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -278,6 +306,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_restart_in_callback_waits_for_next_round, make_loop, free_loop),
                 cmocka_unit_test_setup_teardown(test_stop_in_callback, make_loop, free_loop),
                 cmocka_unit_test_setup_teardown(test_random_starts_and_stops, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_after_run, make_loop, free_loop),
                 cmocka_unit_test(test_running),
                 cmocka_unit_test(test_started_before_run),
         };
