@@ -360,6 +360,18 @@ static int plan_epoch(struct planning *p)
         return rv == 0 ? 0 : plan_end(p->out, rv, "%.250s", error.text);
 }
 
+/* A term names the pool of its drive: one that is not written anew would be lost. */
+static int check_pools(struct planning *p)
+{
+        unsigned i, j;
+
+        for (i = 0; i < p->found->count; i++)
+                for (j = 0; j < p->found->reports[i].held_count; j++)
+                        if (p->found->reports[i].held[j].term.node >= cl_party(0, CL_POOL + 1))
+                                return plan_end(p->out, -EINVAL, "the cluster has several pools: this build cannot write etcd anew for them");
+        return 0;
+}
+
 void cl_reseed_plan(const struct cl_reseed_found *found, const struct cl_reseed_wish *wish, struct cl_reseed_plan *out)
 {
         struct planning p = {.found = found, .wish = wish, .out = out};
@@ -368,7 +380,7 @@ void cl_reseed_plan(const struct cl_reseed_found *found, const struct cl_reseed_
         plan_generation(&p);
         plan_cluster_id(&p);
         plan_switches(&p);
-        if (find_newest(&p) != 0 || find_forks(&p) != 0)
+        if (check_pools(&p) != 0 || find_newest(&p) != 0 || find_forks(&p) != 0)
                 return;
         plan_boots(&p);
         if (check_numbers(&p) != 0 || judge_slots(&p) != 0 || plan_epoch(&p) != 0)

@@ -75,8 +75,8 @@ struct cl_reseed_self {
         uint16_t node;
         struct cl_seen seen;        /* of the node's folders */
         struct cl_generation fence; /* likewise */
-        bool has_store;
-        uint8_t store[CL_ID]; /* that its drives are of */
+        unsigned store_count;
+        uint8_t stores[CL_POOLS_MAX][CL_ID]; /* that its drives are of */
 };
 /* etcd_id: of etcd, as the header of its answers has it. now: the generation that is meant; `cluster_id` with FENCE. */
 enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view, struct cl_format *now);

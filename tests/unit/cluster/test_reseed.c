@@ -172,19 +172,23 @@ static void test_plan_fences(void **state)
 static void test_judge(void **state)
 {
         static struct cl_view view;
-        struct cl_reseed_self self = {.node = 2, .seen = {9, {1, 3}, 100}, .has_store = true};
+        static struct cl_pool pools[2];
+        struct cl_reseed_self self = {.node = 2, .seen = {9, {1, 3}, 100}, .store_count = 1};
         struct cl_format now;
 
-        memcpy(self.store, store, CL_ID);
+        memcpy(self.stores[0], store, CL_ID);
         memset(&view, 0, sizeof(view));
+        memset(pools, 0, sizeof(pools));
+        view.pools = pools;
         view.revision = 101;
         assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_WAIT); /* empty */
-        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2, .has_store = true}, 9, &view, &now), CL_RESEED_WAIT);
+        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2, .store_count = 1}, 9, &view, &now), CL_RESEED_WAIT);
         assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2}, 9, &view, &now), CL_RESEED_OWN);
-        view.has_format = view.has_pool = true;
+        view.has_format = pools[0].has_config = true;
+        view.pool_count = pools[0].number = 1;
         view.format = (struct cl_format){.generation = 1, .random = 3};
-        memcpy(view.config.store_id, store, CL_ID);
-        MUST(eng_epoch_read(first, first_len, &view.epoch) == 0);
+        memcpy(pools[0].config.store_id, store, CL_ID);
+        MUST(eng_epoch_read(first, first_len, &pools[0].epoch) == 0);
         assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_OWN);
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
         view.revision = 99;
@@ -203,9 +207,19 @@ static void test_judge(void **state)
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
         self.fence.number = 0; /* it was away: believed only where nothing counts on it */
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
-        view.epoch.in = 0x33;
+        pools[0].epoch.in = 0x33;
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
-        view.config.store_id[0] ^= 1;
+        self.store_count = 2; /* it has drives of another pool, too */
+        self.stores[1][0] = 77;
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        pools[1] = pools[0];
+        pools[1].number = view.pool_count = 2;
+        memcpy(pools[1].config.store_id, self.stores[1], CL_ID);
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
+        MUST(eng_epoch_read(first, first_len, &pools[1].epoch) == 0); /* which counts on it */
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        self.store_count = view.pool_count = 1;
+        pools[0].config.store_id[0] ^= 1;
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
 }
 
