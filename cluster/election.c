@@ -111,9 +111,14 @@ unsigned cl_election_before(const struct cl_election *e, unsigned pool)
                         own = place_in_order(at, count, pool);
         for (at = 0; at < count; at++)
                 for (i = 0; i < e->count; i++)
-                        if (e->witnesses[i].node == nodes[at] && e->witnesses[i].answered && e->witnesses[i].may_lead)
+                        if (e->witnesses[i].node == nodes[at] && e->witnesses[i].may_lead)
                                 before += place_in_order(at, count, pool) < own;
         return before;
+}
+
+uint64_t cl_election_turn(unsigned before, bool heard)
+{
+        return (before < CL_TURN_NODES ? before : CL_TURN_NODES) * (heard ? CL_TURN_NS : CL_TURN_FIRST);
 }
 
 const char *cl_election_text(enum cl_election_verdict verdict)

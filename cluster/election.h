@@ -21,7 +21,8 @@
 #define CL_REST_MOST   (60ull * 1000 * 1000 * 1000) /* ... up to this */
 #define CL_NODES_MAX   64u                          /* that have slots of one pool */
 #define CL_TURN_NS     (200ull * 1000 * 1000)       /* that a node waits for each one that goes before it ... */
-#define CL_TURN_MOST   (1000ull * 1000 * 1000)      /* ... up to this */
+#define CL_TURN_FIRST  (1000ull * 1000 * 1000)      /* ... where nobody has heard of any leader yet: all have just begun ... */
+#define CL_TURN_NODES  5u                           /* ... of so many at most */
 
 /* What the drive server of a node has said of the pool, after the leader key was read. */
 struct cl_witness {
@@ -30,7 +31,7 @@ struct cl_witness {
         uint64_t slots;    /* that it serves, with the drives that the epoch names; a bit each */
         uint64_t heard_ns; /* since anything came of the newest term's leader, or since its process began */
         bool released;     /* that leader has given its grant back */
-        bool may_lead;     /* it reaches etcd */
+        bool may_lead;     /* it reaches etcd, or has not been asked for long enough to know */
 };
 
 struct cl_election {
@@ -61,6 +62,8 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e);
  * its own order of the nodes that have slots of it (docs/design/pool-leaders.md).
  */
 unsigned cl_election_before(const struct cl_election *e, unsigned pool);
+/* Ns that this node waits for so many. heard: some node has heard of a leader since it began. */
+uint64_t cl_election_turn(unsigned before, bool heard);
 /* In words, for logs. */
 const char *cl_election_text(enum cl_election_verdict verdict);
 /* How long a node rests whose leader process has ended `times` times, one after the other, before it served. */

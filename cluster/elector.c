@@ -84,6 +84,11 @@ static bool has_answered(const struct cl_elector *e, const struct asked *a)
         return !a->out && a->round == e->round && a->state.said == REM_SAID_DONE;
 }
 
+static bool is_silent(const struct cl_elector *e, const struct asked *a)
+{
+        return a->since != 0 && lp_now(e->loop) - a->since >= CL_ABSENT_NS;
+}
+
 /* What the wanted ones say. Sets *heard: some leader was, since their processes began; *fresh: a moment ago. */
 static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info *epoch, struct cl_witness *witnesses, bool *heard, bool *fresh)
 {
@@ -97,7 +102,7 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 if (!a->wanted)
                         continue;
                 count++;
-                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a)};
+                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a), .may_lead = !is_silent(e, a)};
                 if (!w->answered)
                         continue;
                 w->slots = slots_of_state(&a->state, epoch);
@@ -116,7 +121,7 @@ static bool is_silent_node(const struct cl_elector *e, uint16_t node)
 
         for (i = 0; i < CL_NODES_MAX; i++)
                 if (e->asked[i].wanted && e->asked[i].node == node)
-                        return e->asked[i].since != 0 && lp_now(e->loop) - e->asked[i].since >= CL_ABSENT_NS;
+                        return is_silent(e, &e->asked[i]);
         return false;
 }
 
@@ -132,13 +137,11 @@ static uint64_t silent_slots(const struct cl_elector *e, const struct eng_epoch_
 }
 
 /* Whether others may go first yet. */
-static bool others_go_first(struct cl_elector *e, unsigned before)
+static bool others_go_first(struct cl_elector *e, unsigned before, bool heard)
 {
-        const uint64_t turn = before * CL_TURN_NS < CL_TURN_MOST ? before * CL_TURN_NS : CL_TURN_MOST;
-
         if (e->could == 0)
                 e->could = lp_now(e->loop);
-        return lp_now(e->loop) - e->could < turn;
+        return lp_now(e->loop) - e->could < cl_election_turn(before, heard);
 }
 
 static void elector_judge(struct cl_elector *e)
@@ -160,7 +163,7 @@ static void elector_judge(struct cl_elector *e)
                 e->options.before(e->options.arg, before);
         if (verdict != CL_TRY)
                 e->could = 0;
-        else if (others_go_first(e, before))
+        else if (others_go_first(e, before, heard))
                 verdict = CL_TURN;
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
                 e->options.waits(e->options.arg, verdict == CL_HEARD ? "" : cl_election_text(verdict));

@@ -36,6 +36,15 @@ def pools_of(cluster, node):
     return {pool["number"]: pool for pool in status(cluster, node)["pools"]}
 
 
+def serves_all(node):
+    """It runs, and its gateway answers for buckets of each pool; or it does not run."""
+    if node.process is None or node.process.poll() is not None:
+        return True
+    answer = node.get("/health/ready", node.admin)
+    pools = json.loads(answer[2]).get("pools", []) if answer is not None else []
+    return len(pools) == 3 and all(pool["ready"] for pool in pools)
+
+
 def wait_whole(cluster, node, timeout=120):
     """Each pool has a leader, which says that all its drives are in. What they say."""
     def look():
@@ -43,6 +52,7 @@ def wait_whole(cluster, node, timeout=120):
         whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(pool["pool"]["drives"]) == 3 and
                                         all(drive["state"] == "in" for drive in pool["pool"]["drives"]) for pool in pools.values())
         return pools if whole else None
+    wait_until(lambda: all(serves_all(n) for n in cluster.nodes.values()), timeout, "all gateways serve all pools", cluster.said)
     return wait_until(look, timeout, "all pools are whole", cluster.said)
 
 

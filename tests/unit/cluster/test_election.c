@@ -183,15 +183,15 @@ static void test_order(void **state)
                 assert_int_equal(before((uint16_t)((number - 1) % 3 + 1), number), 0);
         }
         assert_true(first[1] == 4 && first[2] == 4 && first[3] == 4);
-        pool.witness[1].answered = false; /* node 2 is gone: its four pools go to both others */
+        pool.witness[1].may_lead = false; /* node 2 is gone: its four pools go to both others */
         for (number = 1; number <= 12; number++)
                 for (i = 1; i <= 3; i += 2)
                         second[i] += before((uint16_t)i, number) == 0;
         assert_true(second[1] == 6 && second[3] == 6);
-        pool.witness[1].answered = true;
-        pool.witness[1].may_lead = false; /* it does not reach etcd: nobody waits for it */
-        for (number = 1; number <= 12; number++)
+        for (number = 1; number <= 12; number++) /* nobody waits for it */
                 assert_true(before(1, number) + before(3, number) == 1);
+        assert_true(cl_election_turn(0, false) == 0 && cl_election_turn(1, true) < cl_election_turn(2, true) && cl_election_turn(2, true) < cl_election_turn(2, false));
+        assert_true(cl_election_turn(60, true) <= S && cl_election_turn(60, false) <= 5 * S);
         set_state(0, FMT_EPOCH_OUT, FMT_EPOCH_GONE); /* node 1 has no slot any more */
         set_state(1, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
         for (number = 1; number <= 12; number++)
