@@ -36,6 +36,7 @@ struct cl_node_file {
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
         bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
         uint64_t boot;        /* the highest boot number of the node that was known when this was written */
+        unsigned pools;       /* the highest number of a pool likewise; 0, 1: the cluster has one, or was not made yet */
         struct cl_generation fence; /* a reseed has asked what the drive holds: it serves no older generation any more. 0: none has */
         char switches[CL_SWITCHES_MAX]; /* of the cluster, as etcd had them */
         struct cl_seen seen;

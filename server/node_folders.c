@@ -704,12 +704,12 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
         }
 }
 
-static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, const char *switches)
+static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches)
 {
-        return memcmp(&file->seen, seen, sizeof(*seen)) == 0 && file->boot >= boot && strcmp(file->switches, switches) == 0;
+        return memcmp(&file->seen, seen, sizeof(*seen)) == 0 && file->boot >= boot && file->pools >= pools && strcmp(file->switches, switches) == 0;
 }
 
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches)
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches)
 {
         bool all = true;
         unsigned i;
@@ -722,9 +722,10 @@ bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, u
                         all = false;
                         continue;
                 }
-                if (folder->state == ENG_FOLDER_ABSENT || file_says(&folder->file, seen, boot, switches))
+                if (folder->state == ENG_FOLDER_ABSENT || file_says(&folder->file, seen, boot, pools, switches))
                         continue;
                 folder->file.boot = boot > folder->file.boot ? boot : folder->file.boot;
+                folder->file.pools = pools > folder->file.pools ? pools : folder->file.pools;
                 snprintf(folder->file.switches, sizeof(folder->file.switches), "%.255s", switches);
                 folder->file.seen = *seen;
                 folder_begin(&(struct folder_job){.folder = folder, .settings = folders->settings, .keeps = true});

@@ -62,7 +62,7 @@ bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view
 struct srv_link;
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
 /* Keeps on them what was seen, if that has changed. Does not wait. False: one is worked on, and is to be asked again. */
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches);
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches);
 /* Waits for what is being done, so long. False: something is under way yet. */
 bool srv_folders_settle(struct srv_folders *folders, unsigned most_ms);
 /* After the loops have stopped: closes them. */

@@ -82,6 +82,7 @@ struct node {
         bool waits_told, ready, distrusts, has_drives;
         uint64_t kept; /* lp_clock() */
         char kept_switches[CL_SWITCHES_MAX];
+        unsigned kept_pools;
         struct cl_name_take name;
         struct cl_join join;
         uint64_t boot; /* the highest that this process has taken */
@@ -457,6 +458,12 @@ static void node_seen(struct node *n, struct cl_seen *out)
                 out->generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
 }
 
+/* A reseed asks for all pools that some folder knows of. */
+static unsigned highest_pool(const struct cl_view *view)
+{
+        return view->pool_count > 0 ? view->pools[view->pool_count - 1].number : 0;
+}
+
 static void keep_seen(struct node *n)
 {
         uint64_t now = lp_clock();
@@ -464,10 +471,11 @@ static void keep_seen(struct node *n)
 
         node_seen(n, &seen);
         if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0 &&
-            strcmp(n->kept_switches, n->view.switches) == 0)
+            strcmp(n->kept_switches, n->view.switches) == 0 && n->kept_pools == highest_pool(&n->view))
                 return;
         memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
-        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
+        n->kept_pools = highest_pool(&n->view);
+        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->kept_pools > 1 ? n->kept_pools : 0, n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
 /* How many pools each node leads when all do: the nodes that have slots share them. */

@@ -177,6 +177,8 @@ static void report_folder(struct gate *gate, const struct srv_folder *folder, co
         cl_report_add(report, &folder->identity, known ? &ask->known : &nothing, known && ask->fences, fault);
         if (folder->file.boot > report->boot)
                 report->boot = folder->file.boot;
+        if (folder->file.pools > report->pools)
+                report->pools = folder->file.pools;
         if (folder->file.switches[0] != '\0')
                 memcpy(report->switches, folder->file.switches, sizeof(report->switches));
 }

@@ -717,6 +717,9 @@ static void test_file(void **state)
         snprintf(file.name, sizeof(file.name), "n-1023");
         assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0);
         assert_string_equal(found.name, "n-1023");
+        assert_int_equal(found.pools, 0);
+        file.pools = 3;
+        assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0 && found.pools == 3);
         file.seen.revision = 5;
         file.made = true;
         assert_int_equal(cl_node_file_write(dir, &file), 0);
