@@ -64,12 +64,10 @@ int cli_admin_ask(struct cli_call *call, const char *method, const char *path, c
 
         *out = NULL;
         if (call->pool != NULL) {
-                while (query != NULL && n < QUERY_MOST && query[n] != NULL) {
-                        of_pool[n] = query[n];
-                        n++;
-                }
                 of_pool[n++] = "pool";
                 of_pool[n++] = call->pool;
+                for (int i = 0; query != NULL && i < QUERY_MOST && query[i] != NULL; i++)
+                        of_pool[n++] = query[i];
                 of_pool[n] = NULL;
                 query = of_pool;
         }

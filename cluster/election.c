@@ -101,11 +101,12 @@ unsigned cl_election_before(const struct cl_election *e, unsigned pool)
 {
         uint16_t nodes[ENG_DRIVES_MAX];
         struct eng_epoch_info info;
-        unsigned count, at, i, own = 0, before = 0;
+        unsigned count, at, i, own, before = 0;
 
         if (eng_epoch_read(e->epoch, e->epoch_len, &info) != 0)
                 return 0;
         count = nodes_of_pool(&info, nodes);
+        own = count; /* it may lead yet, and has no slot any more: all go before it */
         for (at = 0; at < count; at++)
                 if (nodes[at] == e->node)
                         own = place_in_order(at, count, pool);

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from tests.conftest import make_client
-from tests.integration.test_cluster import when_it_can
+from tests.integration.test_cluster import swap_etcd, wait_waits, when_it_can
 from tests.integration.test_cluster_grow import admin
-from tests.support.cluster import Cluster, wait_until
+from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import PATIENCE
 
 TURN = {1: 1, 2: 2, 3: 3}  # pool: the node that leads it, when all do
@@ -24,8 +24,8 @@ def cluster():
         yield c
 
 
-def wait_in_turn(cluster, timeout=90):
-    wait_until(lambda: cluster.leaders() == TURN, timeout, "each pool is led by whose turn it is", lambda: f"{cluster.leaders()}\n{cluster.said()}")
+def wait_in_turn(cluster, timeout=90, turn=None):
+    wait_until(lambda: cluster.leaders() == (turn or TURN), timeout, "each pool is led by whose turn it is", lambda: f"{cluster.leaders()}\n{cluster.said()}")
 
 
 def status(cluster, node):
@@ -42,18 +42,22 @@ def serves_all(node):
         return True
     answer = node.get("/health/ready", node.admin)
     pools = json.loads(answer[2]).get("pools", []) if answer is not None else []
-    return len(pools) == 3 and all(pool["ready"] for pool in pools)
+    return len(pools) == 3 and answer[0] == 200 and all(pool["ready"] for pool in pools)
 
 
 def wait_whole(cluster, node, timeout=120):
     """Each pool has a leader, which says that all its drives are in. What they say."""
     def look():
         pools = pools_of(cluster, node)
-        whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(pool["pool"]["drives"]) == 3 and
-                                        all(drive["state"] == "in" for drive in pool["pool"]["drives"]) for pool in pools.values())
+        whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(members(pool)) == 3 and
+                                        all(drive["state"] == "in" for drive in members(pool)) for pool in pools.values())
         return pools if whole else None
     wait_until(lambda: all(serves_all(n) for n in cluster.nodes.values()), timeout, "all gateways serve all pools", cluster.said)
     return wait_until(look, timeout, "all pools are whole", cluster.said)
+
+
+def members(pool):
+    return [drive for drive in pool["pool"]["drives"] if drive["state"] != "removed"]
 
 
 def s3_of(cluster, node):
@@ -136,3 +140,42 @@ def test_all_are_stopped_and_started(cluster):
     node = cluster.nodes[2]
     wait_whole(cluster, node)
     assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+
+
+def test_etcd_is_lost_and_written_anew(cluster):
+    before = wait_whole(cluster, cluster.nodes[1])
+    time.sleep(1)
+    swap_etcd(cluster)
+    wait_waits(cluster)
+    said = cluster.reseed()
+    assert "Nothing was done" in said and all(f"pool {pool}: slot  0, node 1, in" in said for pool in (1, 2, 3)), said
+    assert "written anew" in cluster.reseed("--reseed-yes")
+    cluster.wait_serving(120)
+    wait_in_turn(cluster, 120)
+    after = wait_whole(cluster, cluster.nodes[1])
+    for pool in (1, 2, 3):
+        assert after[pool]["pool"]["store"] == before[pool]["pool"]["store"]
+        assert after[pool]["epoch"] > before[pool]["epoch"] + 1_000_000
+    assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, cluster.nodes[2]).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+
+
+def test_a_node_comes_and_another_is_drained(cluster):
+    """Its folders are dealt among the pools, all of which the other leaves; the pools are led in the turn of those that are left."""
+    cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
+    node = cluster.nodes[4] = Node(cluster, 4, 3, [GIVE_BACK])
+    node.spawn()
+    wait_until(node.serves, 60, "node 4 serves", cluster.said)
+    wait_until(lambda: any(n["node"] == 4 and len(n["new_folders"]) == 3 for n in json.loads(admin(cluster, node, "cluster", "node", "status", "--json", status=None))["nodes"]), 60,
+               "node 4 has announced its folders", cluster.said)
+    assert "has its share" in admin(cluster, node, "cluster", "node", "add", "n4")
+    for pool in pools_of(cluster, node).values():
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 2, 3, 4]
+    assert "are in use" in admin(cluster, node, "cluster", "node", "remove", "n2", status=1)
+    assert "is drained" in admin(cluster, node, "cluster", "node", "drain", "n2")
+    for pool in pools_of(cluster, node).values():
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 3, 4]
+    cluster.nodes[2].wait_said("is drained: none of its drives", 60)
+    wait_in_turn(cluster, 60, {1: 1, 2: 3, 3: 4})
+    cluster.nodes[2].terminate()
+    wait_whole(cluster, node)
+    assert s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
