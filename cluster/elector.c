@@ -84,7 +84,7 @@ static bool has_answered(const struct cl_elector *e, const struct asked *a)
         return !a->out && a->round == e->round && a->state.said == REM_SAID_DONE;
 }
 
-static bool is_silent(const struct cl_elector *e, const struct asked *a)
+static bool asked_is_silent(const struct cl_elector *e, const struct asked *a)
 {
         return a->since != 0 && lp_now(e->loop) - a->since >= CL_ABSENT_NS;
 }
@@ -102,7 +102,7 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 if (!a->wanted)
                         continue;
                 count++;
-                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a), .may_lead = !is_silent(e, a)};
+                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a), .may_lead = !asked_is_silent(e, a)};
                 if (!w->answered)
                         continue;
                 w->slots = slots_of_state(&a->state, epoch);
@@ -121,7 +121,7 @@ static bool is_silent_node(const struct cl_elector *e, uint16_t node)
 
         for (i = 0; i < CL_NODES_MAX; i++)
                 if (e->asked[i].wanted && e->asked[i].node == node)
-                        return is_silent(e, &e->asked[i]);
+                        return asked_is_silent(e, &e->asked[i]);
         return false;
 }
 

@@ -300,7 +300,7 @@ static json_t *ask_pool(const struct admin_request *request, unsigned pool, json
 }
 
 /* One that does not answer takes some seconds: the rest is not asked then. */
-static json_t *pool_status(const struct admin_request *request, const struct cl_view *view, const struct cl_pool *pool, uint64_t begun)
+static json_t *status_of_pool(const struct admin_request *request, const struct cl_view *view, const struct cl_pool *pool, uint64_t begun)
 {
         const struct cl_member *leader = pool->is_led ? cl_view_member(view, pool->leader.node) : NULL;
         json_t *why, *said;
@@ -324,7 +324,7 @@ static json_t *pools_status(const struct admin_request *request, const struct cl
 
         for (i = 0; i < view->pool_count; i++)
                 if (view->pools[i].has_config)
-                        json_array_append_new(pools, pool_status(request, view, &view->pools[i], begun));
+                        json_array_append_new(pools, status_of_pool(request, view, &view->pools[i], begun));
         return pools;
 }
 

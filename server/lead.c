@@ -276,7 +276,7 @@ void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_lo
 }
 
 /* All drives are used, and nothing is to be moved or repaired: another process may lead as well. */
-static bool is_whole(const struct eng_health *health)
+static bool pool_is_whole(const struct eng_health *health)
 {
         unsigned i;
 
@@ -293,7 +293,7 @@ static bool is_whole(const struct eng_health *health)
 
 void srv_lead_keep(struct srv_lead *lead, const struct eng_health *health)
 {
-        const bool whole = is_whole(health);
+        const bool whole = pool_is_whole(health);
 
         srv_link_keep(&lead->link);
         if (health->ready && !lead->serves_told)

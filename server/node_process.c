@@ -459,7 +459,7 @@ static void node_seen(struct node *n, struct cl_seen *out)
 }
 
 /* A reseed asks for all pools that some folder knows of. */
-static unsigned highest_pool(const struct cl_view *view)
+static unsigned known_pools(const struct cl_view *view)
 {
         return view->pool_count > 0 ? view->pools[view->pool_count - 1].number : 0;
 }
@@ -471,10 +471,10 @@ static void keep_seen(struct node *n)
 
         node_seen(n, &seen);
         if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0 &&
-            strcmp(n->kept_switches, n->view.switches) == 0 && n->kept_pools == highest_pool(&n->view))
+            strcmp(n->kept_switches, n->view.switches) == 0 && n->kept_pools == known_pools(&n->view))
                 return;
         memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
-        n->kept_pools = highest_pool(&n->view);
+        n->kept_pools = known_pools(&n->view);
         n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->kept_pools > 1 ? n->kept_pools : 0, n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
@@ -521,7 +521,7 @@ static void start_leader(struct node *n, struct node_pool *pool, int64_t leader_
  * Whose turn it is gets the pool that this node leads in its place: when all of the pool is whole, one pool a minute. A pool that
  * comes back waits longer each time.
  */
-static void give_back(struct node *n, struct node_pool *pool, unsigned before)
+static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned before)
 {
         const uint64_t now = lp_clock(), pause = n->settings->test_give_back * 1000000ull, most = GIVE_BACK_MOST * pause;
 
@@ -569,7 +569,7 @@ static void look_at_leader(struct node *n, struct node_pool *pool)
         pthread_mutex_unlock(&n->lock);
         if (wanted && !n->distrusts && leader->pid == 0 && lp_clock() >= leader->rest_until && !was_given_back(pool))
                 start_leader(n, pool, revision, whole_stop, silent);
-        give_back(n, pool, before);
+        hand_pool_back(n, pool, before);
 }
 
 static void look_at_leaders(struct node *n)

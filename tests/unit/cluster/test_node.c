@@ -597,6 +597,8 @@ static void test_create_pools(void **state)
         assert_int_equal(create_pools(3, false, &create), 0);
         assert_true(create.first == 1 && create.last == 3 && view_now()->has_format);
         check_dealt(&seen.view, 3);
+        assert_true(cl_view_pool(&seen.view, 3)->config_revision < cl_view_pool(&seen.view, 2)->config_revision &&
+                    cl_view_pool(&seen.view, 2)->config_revision < cl_view_pool(&seen.view, 1)->config_revision);
         assert_memory_not_equal(cl_view_pool(&seen.view, 1)->config.store_id, cl_view_pool(&seen.view, 2)->config.store_id, CL_ID);
         assert_int_equal(create_pools(3, false, &again), -EEXIST);
         for (i = 1; i <= 3; i++)
