@@ -123,8 +123,15 @@ struct gw_access {
         "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-128-GCM:"         \
         "+AES-256-GCM:+CHACHA20-POLY1305:-MAC-ALL:+AEAD:-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:%SERVER_PRECEDENCE"
 
+/*
+ * A cluster can have several pools, each a store of its own (docs/design/pools.md). A bucket lies whole in one of them.
+ * The pool of the lowest number, the first, is also the directory: users, policies, and where buckets of other pools are.
+ */
+#define GW_POOLS_MAX 64u               /* numbers are 1 .. GW_POOLS_MAX - 1 */
+
 struct gw_options {
-        struct eng_store *store;
+        struct eng_store *store;       /* the first pool's; on one machine the only one */
+        unsigned pool;                 /* its number; 0: this is no cluster, and has no other pools */
         struct lp_loop *const *loops;
         unsigned loop_count;
         const char *region;            /* default us-east-1 */
@@ -144,6 +151,12 @@ struct gw_options {
 
 /* -ENOMEM; -EINVAL: hosts of websites are too many, or are among domains, too. */
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
+/*
+ * Any thread, once for each other pool: its store, open, on the same loops. It is there until gw_free(). Requests for a
+ * bucket of a pool that was not added are answered 503, as is a list of buckets where such buckets are known of.
+ * -EINVAL: the number, or the first pool has none; -EEXIST: that pool is there.
+ */
+int gw_pool_add(struct gw_gateway *gw, unsigned pool, struct eng_store *store);
 /* Root's. Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
 /*
