@@ -224,12 +224,23 @@ static int hand_over_sockets(struct srv_daemon *d, struct srv_listener *listener
         return 0;
 }
 
+static int add_pools(struct srv_daemon *d)
+{
+        unsigned i;
+        int rv = 0;
+
+        for (i = 0; rv == 0 && d->home != NULL && i < d->home->other_count; i++)
+                rv = gw_pool_add(d->gateway, d->home->others[i].number, d->home->others[i].store);
+        return rv;
+}
+
 static int open_gateway(struct srv_daemon *d, struct srv_error *error)
 {
         const struct srv_settings *s = d->settings;
         bool tls = *s->tls_cert != '\0';
         struct gw_options options = {
                 .store = d->store,
+                .pool = d->home != NULL ? d->home->pool : 0, /* a leader process knows its own pool alone */
                 .loops = d->loops.loops,
                 .loop_count = d->loops.count,
                 .region = s->region,
@@ -268,6 +279,8 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         free(room);
         if (rv == -EINVAL)
                 return srv_fail(error, rv, "website_domain, website_host: at most 16 names each, and none that is in domain, too");
+        if (rv == 0)
+                rv = add_pools(d);
         if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)

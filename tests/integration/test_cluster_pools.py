@@ -102,6 +102,23 @@ def test_switches_are_of_all_pools(cluster):
     wait_until(lambda: not any(pool["pool"]["read_only"] for pool in pools_of(cluster, node).values()), 20, "all pools take changes again", cluster.said)
 
 
+def test_buckets_lie_in_all_pools(cluster):
+    """Made at any node, known at all; copied from one pool to another; each pool has some of them."""
+    nodes = list(cluster.nodes.values())
+    clients = [s3_of(cluster, node) for node in nodes]
+    names = [f"many-{i}" for i in range(24)]
+    for i, name in enumerate(names):
+        when_it_can(cluster, f"{name} is made", lambda i=i, name=name: clients[i % 3].create_bucket(Bucket=name))
+        clients[(i + 1) % 3].put_object(Bucket=name, Key="k", Body=name.encode())
+    for s3 in clients:
+        assert {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} >= set(names)
+    counts = [json.loads(admin(cluster, nodes[0], "info", "--json", "--pool", pool))["buckets"] for pool in (1, 2, 3)]
+    assert min(counts) > 0 and sum(counts) >= 24, counts
+    for i, name in enumerate(names):
+        clients[i % 3].copy_object(Bucket=names[i - 1], Key="copy", CopySource=f"{name}/k")
+        assert clients[(i + 2) % 3].get_object(Bucket=names[i - 1], Key="copy")["Body"].read() == name.encode()
+
+
 def test_a_node_is_killed(cluster):
     """Its pool is led by another within seconds; the others' leaders go on; it gets its pool back, and nobody else's moves."""
     node = cluster.nodes[1]
@@ -126,6 +143,8 @@ def test_a_node_is_killed(cluster):
     cluster.nodes[3].wait_said("pool 2 is handed over: another node leads it in its turn")
     wait_whole(cluster, node)
     assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
+    for i in range(24):
+        assert when_it_can(cluster, "its buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
 
 
 def test_all_are_stopped_and_started(cluster):
