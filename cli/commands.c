@@ -267,7 +267,7 @@ const struct cli_command cli_commands[] = {
          "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"
          "whole; 1: something is not, and the last lines say what; 2: the node does not answer.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(WATCH), 0, 0, cli_admin_cluster_status},
-        {"admin cluster reseed", "CONFIG [NODE|slot:N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
+        {"admin cluster reseed", "CONFIG [NODE|slot:[POOL/]N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
          "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
          "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"
          "and etcd is written from the newest that they hold. Nodes, or slots of the pool, that cannot report have to be\n"

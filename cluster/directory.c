@@ -86,7 +86,7 @@ static struct cl_pool *view_pool_at(struct cl_view *view, unsigned number)
 {
         unsigned at;
 
-        if (number > CL_POOLS_MAX)
+        if (number < CL_POOL || number > CL_POOLS_MAX)
                 return NULL;
         for (at = 0; at < view->pool_count && view->pools[at].number < number; at++)
                 ;

@@ -142,7 +142,8 @@ static void drain_requests(struct srv_daemon *d)
         unsigned active;
         int signo;
 
-        srv_notify("STOPPING=1");
+        if (d->lead == NULL) /* else its node may go on */
+                srv_notify("STOPPING=1");
         srv_log(SRV_LOG_INFO, "stopping");
         if (d->admin != NULL)
                 srv_admin_draining(d->admin);
