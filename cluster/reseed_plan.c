@@ -248,8 +248,8 @@ static int check_wish(struct planning *p)
         for (i = 0; i < p->wish->node_count; i++)
                 if (!is_known_node(p, p->wish->nodes[i]))
                         return plan_end(p->out, -EINVAL, "node %u, which is to be given up, has no drive in the pool", (unsigned)p->wish->nodes[i]);
-        for (i = 0; i <= CL_POOLS_MAX; i++)
-                if (p->wish->slots[i] != 0 && (i < CL_POOL || i >= CL_POOL + p->out->pool_count))
+        for (i = CL_POOL + p->out->pool_count; i <= CL_POOLS_MAX; i++)
+                if (p->wish->slots[i] != 0)
                         return plan_end(p->out, -EINVAL, "the cluster has no pool %u", i);
         return 0;
 }
