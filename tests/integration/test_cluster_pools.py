@@ -112,8 +112,11 @@ def test_buckets_lie_in_all_pools(cluster):
         clients[(i + 1) % 3].put_object(Bucket=name, Key="k", Body=name.encode())
     for s3 in clients:
         assert {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} >= set(names)
-    counts = [json.loads(admin(cluster, nodes[0], "info", "--json", "--pool", pool))["buckets"] for pool in (1, 2, 3)]
-    assert min(counts) > 0 and sum(counts) >= 24, counts
+
+    def counts():
+        found = [json.loads(admin(cluster, nodes[0], "info", "--json", "--pool", pool))["buckets"] for pool in (1, 2, 3)]
+        return found if sum(found) == 24 else None
+    assert min(wait_until(counts, 20, "pools say what they have", cluster.said)) > 0
     for i, name in enumerate(names):
         clients[i % 3].copy_object(Bucket=names[i - 1], Key="copy", CopySource=f"{name}/k")
         assert clients[(i + 2) % 3].get_object(Bucket=names[i - 1], Key="copy")["Body"].read() == name.encode()
