@@ -47,6 +47,8 @@
         X(MERGE, "", "merge", "", "keep what is there and differs, and make what is missing")                          \
         X(NODES, "", "nodes", "NAME,...", "names of the nodes that a cluster is made of")                              \
         X(EC, "", "ec", "K+M", "erasure code: K shards of data and M of parity (default: by nodes and drives)")        \
+        X(POOL, "", "pool", "N", "which pool of a cluster that has several")                                           \
+        X(POOLS, "", "pools", "N", "number of pools to make (default 1)")                                              \
         X(WATCH, "", "watch", "", "show it again every two seconds, until interrupted")                                \
         X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
         X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
@@ -121,7 +123,7 @@ struct cli_call {
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
         bool versions, bypass_governance, dry_run, watch, merge;
-        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to, *nodes, *ec, *settings_file;
+        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to, *nodes, *ec, *pool, *pools, *settings_file;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -222,6 +224,7 @@ int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key *
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_admin_cluster_init(struct cli_call *call);
+int cli_admin_cluster_pool_add(struct cli_call *call);
 int cli_admin_cluster_status(struct cli_call *call);
 int cli_admin_cluster_reseed(struct cli_call *call);
 int cli_admin_node_status(struct cli_call *call);

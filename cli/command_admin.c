@@ -51,15 +51,26 @@ static int admin_refused(const char *path, const struct mr_reply *reply)
         return CLI_FAILED;
 }
 
+#define QUERY_MOST 16
+
 int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
                   json_t **out)
 {
+        const char *of_pool[QUERY_MOST + 3];
         struct mr_reply reply;
         struct mr_error err;
         json_error_t where;
-        int status = CLI_OK;
+        int status = CLI_OK, n = 0;
 
         *out = NULL;
+        if (call->pool != NULL) {
+                of_pool[n++] = "pool";
+                of_pool[n++] = call->pool;
+                for (int i = 0; query != NULL && i < QUERY_MOST && query[i] != NULL; i++)
+                        of_pool[n++] = query[i];
+                of_pool[n] = NULL;
+                query = of_pool;
+        }
         if (mr_admin(call->client, method, path, query, &reply, &err) != 0)
                 return cli_failed(call->settings.admin, &err);
         if (reply.status != wanted && reply.status != also_wanted) {

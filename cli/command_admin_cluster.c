@@ -1,5 +1,5 @@
 /*
- * command_admin_cluster.c - `millrace admin cluster init`: runs `millraced --init-cluster`, which speaks to etcd with the daemon's
+ * command_admin_cluster.c - `millrace admin cluster init` and `pool add`: runs `millraced --init-cluster`, which speaks to etcd with the daemon's
  * settings. No endpoint is asked: there is none before there is a cluster. Main thread only.
  */
 #include "command_admin.h"
@@ -12,10 +12,11 @@
 
 #define DEFAULT_CONFIG "/etc/millrace/millrace.conf"
 
-int cli_admin_cluster_init(struct cli_call *call)
+/* more: there is a cluster, which gets further pools. */
+static int run_init(struct cli_call *call, bool more)
 {
-        char program[PATH_MAX], config[PATH_MAX + 16], nodes[8192], ec[64], action[] = "--init-cluster", ask[] = "--init-ask";
-        char *args[8];
+        char program[PATH_MAX], config[PATH_MAX + 16], nodes[8192], ec[64], pools[32], action[] = "--init-cluster", ask[] = "--init-ask", further[] = "--init-more";
+        char *args[10];
         int n = 0;
 
         if (call->nodes == NULL)
@@ -32,10 +33,26 @@ int cli_admin_cluster_init(struct cli_call *call)
                 snprintf(ec, sizeof(ec), "--ec=%.50s", call->ec);
                 args[n++] = ec;
         }
+        if (call->pools != NULL) {
+                snprintf(pools, sizeof(pools), "--new-pools=%.10s", call->pools);
+                args[n++] = pools;
+        }
+        if (more)
+                args[n++] = further;
         if (!call->yes)
                 args[n++] = ask;
         args[n] = NULL;
         execvp(program, args);
         cli_error("%s cannot be run: %s", program, strerror(errno));
         return CLI_FAILED;
+}
+
+int cli_admin_cluster_init(struct cli_call *call)
+{
+        return run_init(call, false);
+}
+
+int cli_admin_cluster_pool_add(struct cli_call *call)
+{
+        return run_init(call, true);
 }

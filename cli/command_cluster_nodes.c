@@ -7,11 +7,14 @@
 
 #include "progress.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define NODES_PATH   "/admin/v1/nodes"
 #define DRIVES_PATH  "/admin/v1/drives"
+#define CLUSTER_PATH "/admin/v1/cluster"
 #define FIRST_LOOK_S 2u /* what nodes are told by is read from etcd: a second old at most */
 #define SAY_EVERY    5u  /* looks, of a second each */
 #define LOST_MOST    60u /* looks without an answer: another node begins to lead within seconds */
@@ -126,20 +129,29 @@ static int watch_node(struct cli_call *call, const char *until)
         }
 }
 
-/* Has the leader begin it. */
-static int begin_change(struct cli_call *call, const char *action)
+/* Has the leader begin it, or say whether it would. ids: of new folders; NULL: all of the node. */
+static int begin_change(struct cli_call *call, const char *action, const char *ids, bool check)
 {
-        const char *const query[] = {"action", action, "node", call->argv[0], NULL};
+        const char *query[12] = {"action", action, "node", call->argv[0]};
         uint64_t number;
         json_t *answer;
-        int status = cli_admin_ask(call, "POST", NODES_PATH, query, 202, 202, &answer);
+        int status, n = 4;
 
+        if (ids != NULL) {
+                query[n++] = "ids";
+                query[n++] = ids;
+        }
+        if (check) {
+                query[n++] = "check";
+                query[n++] = "yes";
+        }
+        status = cli_admin_ask(call, "POST", NODES_PATH, query, 202, 202, &answer);
         if (status != CLI_OK)
                 return status;
         number = cli_json_number(answer, "number");
         json_decref(answer);
         if (number == 0)
-                return CLI_OK; /* it is under way already */
+                return CLI_OK; /* it is under way already, or was only asked about */
         status = cli_admin_wait(call, DRIVES_PATH, number, &answer);
         if (status != CLI_OK)
                 return status;
@@ -151,14 +163,108 @@ static int begin_change(struct cli_call *call, const char *action)
         return status;
 }
 
+/* ---- of several pools ------------------------------------------------------------------------ */
+
+#define POOLS_MOST 64
+#define IDS_MOST   4096
+
+/* A pool in which the node is to be changed. */
+struct pool_part {
+        char pool[8], ids[IDS_MOST]; /* ids: new folders that it gets */
+};
+
+/* Numbers of the cluster's pools. An exit status. */
+static int read_pools(struct cli_call *call, struct pool_part parts[POOLS_MOST], unsigned *count)
+{
+        json_t *answer;
+        int status = cli_admin_ask(call, "GET", CLUSTER_PATH, NULL, 200, 200, &answer);
+        const json_t *pools = json_object_get(answer, "pools");
+        size_t i;
+
+        for (i = 0, *count = 0; status == CLI_OK && i < json_array_size(pools) && i < POOLS_MOST; i++) {
+                struct pool_part *part = &parts[(*count)++];
+
+                memset(part, 0, sizeof(*part));
+                snprintf(part->pool, sizeof(part->pool), "%u", (unsigned)cli_json_number(json_array_get(pools, i), "number"));
+        }
+        json_decref(answer);
+        return status;
+}
+
+/* New folders are the same in each pool's answer: they are dealt in turn, beginning with another pool at each node. */
+static void deal_folders(const json_t *node, struct pool_part *parts, unsigned count)
+{
+        const json_t *ids = json_object_get(node, "new_folders");
+        size_t i;
+
+        for (i = 0; i < json_array_size(ids); i++) {
+                struct pool_part *part = &parts[(i + cli_json_number(node, "node")) % count];
+                const char *id = json_string_value(json_array_get(ids, i));
+
+                snprintf(part->ids + strlen(part->ids), IDS_MOST - strlen(part->ids), "%s%s", *part->ids != '\0' ? "," : "", id != NULL ? id : "");
+        }
+}
+
+/* Leaves those in which there is something to do. An exit status. */
+static int choose_parts(struct cli_call *call, bool add, struct pool_part *parts, unsigned *count)
+{
+        unsigned i, left = 0;
+        int status = CLI_OK;
+
+        for (i = 0; i < *count && status == CLI_OK; i++) {
+                const json_t *node;
+                json_t *answer;
+
+                call->pool = parts[i].pool;
+                status = cli_admin_ask(call, "GET", NODES_PATH, NULL, 200, 200, &answer);
+                node = node_named(answer, call->argv[0]);
+                if (status == CLI_OK && add && i == 0)
+                        deal_folders(node, parts, *count);
+                if (status == CLI_OK && (add ? *parts[i].ids != '\0' : json_array_size(json_object_get(node, "slots")) > 0))
+                        parts[left++] = parts[i];
+                json_decref(answer);
+        }
+        *count = left;
+        return status;
+}
+
+/* All pools are asked first whether they would: nothing is begun in one if another refuses. */
+static int change_parts(struct cli_call *call, const char *action, const char *until, struct pool_part *parts, unsigned count)
+{
+        const bool add = strcmp(action, "add") == 0;
+        int status = choose_parts(call, add, parts, &count);
+        unsigned i;
+
+        if (status == CLI_OK && count == 0) {
+                cli_error("node %s: %s", call->argv[0], add ? "it has announced no new folders, or has not joined" : "it has no drives in any pool");
+                return CLI_FAILED;
+        }
+        for (i = 0; status == CLI_OK && i < 3 * count; i++) {
+                struct pool_part *part = &parts[i % count];
+
+                call->pool = part->pool;
+                status = i < 2 * count ? begin_change(call, action, add ? part->ids : NULL, i < count) : watch_node(call, until);
+        }
+        call->pool = NULL;
+        return status;
+}
+
 static int change_node(struct cli_call *call, const char *action, const char *until, const char *done)
 {
-        int status = begin_change(call, action);
+        struct pool_part *parts = calloc(POOLS_MOST, sizeof(*parts));
+        unsigned count = 0;
+        int status = parts == NULL ? CLI_FAILED : call->pool != NULL ? CLI_OK : read_pools(call, parts, &count);
 
-        if (status == CLI_OK)
-                status = watch_node(call, until);
+        if (status == CLI_OK && count > 1) {
+                status = change_parts(call, action, until, parts, count);
+        } else if (status == CLI_OK) {
+                status = begin_change(call, action, NULL, false);
+                if (status == CLI_OK)
+                        status = watch_node(call, until);
+        }
         if (status == CLI_OK && !call->quiet)
                 printf("node %s %s\n", call->argv[0], done);
+        free(parts);
         return status;
 }
 

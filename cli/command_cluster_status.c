@@ -1,5 +1,5 @@
 /*
- * command_cluster_status.c - `millrace admin cluster status`: asks one node, which asks the pool's leader, and shows both
+ * command_cluster_status.c - `millrace admin cluster status`: asks one node, which asks the pools' leaders, and shows all
  * answers. Main thread only.
  *
  * What is amiss is gathered while the tables are printed, and comes last, a line each: those lines decide the exit status.
@@ -45,16 +45,31 @@ static json_int_t signed_number(const json_t *object, const char *name)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* The leader's word of whether it reaches a node, else that of the node that was asked. */
-static const json_t *node_reached(const json_t *answer, const json_t *node)
+/* What a pool's leader knows of a node. NULL: nothing. */
+static const json_t *reached_by_leader(const json_t *pool, const json_t *node)
 {
-        const json_t *others = json_object_get(json_object_get(answer, "pool"), "nodes"), *other, *reached;
+        const json_t *others = json_object_get(json_object_get(pool, "pool"), "nodes"), *other, *reached;
         size_t i;
 
         json_array_foreach(others, i, other)
         {
                 reached = json_object_get(other, "reached");
                 if (signed_number(other, "number") == signed_number(node, "number") && json_object_size(reached) > 0)
+                        return reached;
+        }
+        return NULL;
+}
+
+/* Some leader's word of whether it reaches a node, else that of the node that was asked. */
+static const json_t *node_reached(const json_t *answer, const json_t *node)
+{
+        const json_t *pools = json_object_get(answer, "pools"), *pool, *reached;
+        size_t i;
+
+        json_array_foreach(pools, i, pool)
+        {
+                reached = reached_by_leader(pool, node);
+                if (reached != NULL)
                         return reached;
         }
         return json_object_get(node, "reached");
@@ -67,18 +82,42 @@ struct drive_count {
 
 static struct drive_count count_drives(const json_t *answer, json_int_t node)
 {
-        const json_t *drives = json_object_get(json_object_get(answer, "pool"), "drives"), *drive;
+        const json_t *pools = json_object_get(answer, "pools"), *pool, *drive;
         struct drive_count count = {0, 0};
-        size_t i;
+        size_t i, j;
 
-        json_array_foreach(drives, i, drive)
+        json_array_foreach(pools, i, pool)
         {
-                if (signed_number(drive, "node") != node || strcmp(cli_json_text(drive, "state"), "removed") == 0)
-                        continue;
-                count.all++;
-                count.in += strcmp(cli_json_text(drive, "state"), "in") == 0;
+                json_array_foreach(json_object_get(json_object_get(pool, "pool"), "drives"), j, drive)
+                {
+                        if (signed_number(drive, "node") != node || strcmp(cli_json_text(drive, "state"), "removed") == 0)
+                                continue;
+                        count.all++;
+                        count.in += strcmp(cli_json_text(drive, "state"), "in") == 0;
+                }
         }
         return count;
+}
+
+/* "  leads"; of several pools, "  leads 1, 3". */
+static const char *node_leads(const json_t *answer, json_int_t node, char *out, size_t size)
+{
+        const json_t *pools = json_object_get(answer, "pools"), *pool;
+        const char *before = "  leads ";
+        size_t i;
+
+        *out = '\0';
+        json_array_foreach(pools, i, pool)
+        {
+                if (signed_number(pool, "leader") != node)
+                        continue;
+                if (json_array_size(pools) == 1)
+                        snprintf(out, size, "  leads");
+                else
+                        snprintf(out + strlen(out), size - strlen(out), "%s%lld", before, (long long)signed_number(pool, "number"));
+                before = ", ";
+        }
+        return out;
 }
 
 /* "up", "silent 12 s". */
@@ -109,19 +148,33 @@ static const char *node_clock(const json_t *node, const json_t *reached, char *o
         return out;
 }
 
+/* Each pool's leader has said which drives it has. */
+static bool all_answered(const json_t *answer)
+{
+        const json_t *pools = json_object_get(answer, "pools"), *pool;
+        size_t i;
+
+        json_array_foreach(pools, i, pool)
+        {
+                if (json_array_size(json_object_get(json_object_get(pool, "pool"), "drives")) == 0)
+                        return false;
+        }
+        return json_array_size(pools) > 0;
+}
+
 static void show_node(const json_t *answer, const json_t *node, struct amiss *amiss)
 {
         const json_t *reached = node_reached(answer, node);
         struct drive_count drives = count_drives(answer, signed_number(node, "number"));
         const char *name = cli_json_text(node, "name"), *version = cli_json_text(node, "version"), *refused;
-        char state[40], clock[24], count[24];
+        char state[40], clock[24], count[24], leads[100];
         json_int_t ahead;
 
         node_state(reached, cli_json_true(node, "asked"), state, sizeof(state));
         node_clock(node, reached, clock, sizeof(clock), &ahead);
         snprintf(count, sizeof(count), "%u of %u", drives.in, drives.all);
         fprintf(amiss->out, "  %-20s %6lld %5lld  %-12s %-9s %9s  %-10s %s%s\n", name, (long long)signed_number(node, "number"), (long long)signed_number(node, "rack"), state, count,
-               clock, version, cli_json_text(node, "address"), signed_number(node, "number") == signed_number(answer, "leader") ? "  leads" : "");
+               clock, version, cli_json_text(node, "address"), node_leads(answer, signed_number(node, "number"), leads, sizeof(leads)));
         if (strcmp(state, "up") != 0)
                 amiss_add(amiss, "node %s is silent: is millraced running there, and can the other nodes reach %s?", name, cli_json_text(node, "address"));
         refused = cli_json_text(reached, "refused");
@@ -131,7 +184,7 @@ static void show_node(const json_t *answer, const json_t *node, struct amiss *am
                 amiss_add(amiss, "the clock of node %s is %+.1f s from that of %s: let a time service set them", name, (double)ahead / 1000, cli_json_text(answer, "node"));
         if (*version != '\0' && strcmp(version, cli_json_text(answer, "version")) != 0)
                 amiss_add(amiss, "node %s runs version %s, and %s %s", name, version, cli_json_text(answer, "node"), cli_json_text(answer, "version"));
-        if (signed_number(node, "empty_folders") > 0 && drives.all == 0 && json_array_size(json_object_get(json_object_get(answer, "pool"), "drives")) > 0)
+        if (signed_number(node, "empty_folders") > 0 && drives.all == 0 && all_answered(answer))
                 amiss_add(amiss, "node %s has %lld empty folders, and no drive in the pool", name, (long long)signed_number(node, "empty_folders"));
 }
 
@@ -150,9 +203,10 @@ static const char *name_of(const json_t *answer, json_int_t number)
         return "?";
 }
 
-static void show_pool_drives(const json_t *answer, struct amiss *amiss)
+/* of: "", or which pool. */
+static void show_pool_drives(const json_t *answer, const json_t *pool, const char *of, struct amiss *amiss)
 {
-        const json_t *drives = json_object_get(json_object_get(answer, "pool"), "drives"), *drive;
+        const json_t *drives = json_object_get(pool, "drives"), *drive;
         char reason[256];
         size_t i;
 
@@ -163,13 +217,13 @@ static void show_pool_drives(const json_t *answer, struct amiss *amiss)
                 doing = cli_json_true(drive, "leaving") ? ", being emptied" : cli_json_true(drive, "filling") || cli_json_true(drive, "adding") ? ", being filled" : "";
                 if (strcmp(state, "removed") == 0 || (strcmp(state, "in") == 0 && *doing == '\0' && !cli_json_true(drive, "unreliable")))
                         continue;
-                amiss_add(amiss, "slot %lld, of node %s, is %s%s%s%s%s", (long long)signed_number(drive, "slot"), name_of(answer, signed_number(drive, "node")), state, doing,
+                amiss_add(amiss, "%sslot %lld, of node %s, is %s%s%s%s%s", of, (long long)signed_number(drive, "slot"), name_of(answer, signed_number(drive, "node")), state, doing,
                           cli_json_true(drive, "unreliable") ? ", unreliable" : "", *cli_json_text(drive, "reason") != '\0' ? ": " : "",
                           cli_printable(stdout, cli_json_text(drive, "reason"), reason, sizeof(reason)));
         }
 }
 
-static void show_heal(const json_t *pool, struct amiss *amiss)
+static void show_heal(const json_t *pool, const char *of, struct amiss *amiss)
 {
         const json_t *heal = json_object_get(pool, "heal");
         unsigned long long below = cli_json_number(pool, "objects_below"), lost = cli_json_number(pool, "lost_objects"),
@@ -192,35 +246,51 @@ static void show_heal(const json_t *pool, struct amiss *amiss)
                        (unsigned long long)cli_json_number(heal, "todo_objects"), left, rate, *time_left != '\0' ? ", whole in " : "", time_left);
         }
         if (below > 0)
-                amiss_add(amiss, "%llu objects lack shards", below);
+                amiss_add(amiss, "%s%llu objects lack shards", of, below);
         if (lost > 0)
-                amiss_add(amiss, "%llu objects have a stripe beyond repair: see millrace admin heal status", lost);
+                amiss_add(amiss, "%s%llu objects have a stripe beyond repair: see millrace admin heal status", of, lost);
         if (cli_json_number(pool, "undecided_names") > 0)
-                amiss_add(amiss, "%llu names differ between drives, and could not be made equal", (unsigned long long)cli_json_number(pool, "undecided_names"));
+                amiss_add(amiss, "%s%llu names differ between drives, and could not be made equal", of, (unsigned long long)cli_json_number(pool, "undecided_names"));
 }
 
-static void show_pool(const json_t *answer, struct amiss *amiss)
+/* One of `pools`; several: it is not the only one. */
+static void show_pool(const json_t *answer, const json_t *one, bool several, struct amiss *amiss)
 {
-        const json_t *pool = json_object_get(answer, "pool");
+        const json_t *pool = json_object_get(one, "pool");
         const char *reason = cli_json_text(pool, "reason");
-        char uptime[24];
+        char uptime[24], title[24] = "pool", of[24] = "";
 
+        if (several) {
+                snprintf(title, sizeof(title), "pool %lld", (long long)signed_number(one, "number"));
+                snprintf(of, sizeof(of), "pool %lld: ", (long long)signed_number(one, "number"));
+        }
         if (!json_is_object(pool)) {
-                fprintf(amiss->out, "pool       %s\n", cli_json_text(answer, "pool_reason"));
-                amiss_add(amiss, "the pool has no leader that answers: %s", cli_json_text(answer, "pool_reason"));
+                fprintf(amiss->out, "%-10s %s\n", title, cli_json_text(one, "pool_reason"));
+                amiss_add(amiss, "%sthe pool has no leader that answers: %s", of, cli_json_text(one, "pool_reason"));
                 return;
         }
         cli_format_time(uptime, sizeof(uptime), (int64_t)cli_json_number(pool, "uptime_s"));
-        fprintf(amiss->out, "pool       led by %s for %s, epoch %llu, erasure code %lld+%lld, %lld gateways in session\n", cli_json_text(pool, "name"), uptime,
+        fprintf(amiss->out, "%-10s led by %s for %s, epoch %llu, erasure code %lld+%lld, %lld gateways in session\n", title, cli_json_text(pool, "name"), uptime,
                (unsigned long long)cli_json_number(pool, "epoch"), (long long)signed_number(pool, "k"), (long long)signed_number(pool, "m"),
                (long long)signed_number(pool, "sessions"));
         fprintf(amiss->out, "state      %s, %s%s%s\n", cli_json_true(pool, "ready") ? "ready" : "NOT READY", cli_json_true(pool, "writable") ? "writable" : "NOT WRITABLE",
                cli_json_true(pool, "read_only") ? ", read-only" : "", cli_json_true(pool, "maintenance") ? ", in maintenance" : "");
         if (!cli_json_true(pool, "ready") || !cli_json_true(pool, "writable"))
-                amiss_add(amiss, "the pool is not %s%s%s", cli_json_true(pool, "ready") ? "writable" : "ready", *reason != '\0' ? ": " : "", reason);
+                amiss_add(amiss, "%sthe pool is not %s%s%s", of, cli_json_true(pool, "ready") ? "writable" : "ready", *reason != '\0' ? ": " : "", reason);
         if (cli_json_true(pool, "ready"))
-                show_heal(pool, amiss);
-        show_pool_drives(answer, amiss);
+                show_heal(pool, of, amiss);
+        show_pool_drives(answer, pool, of, amiss);
+}
+
+static void show_pools(const json_t *answer, struct amiss *amiss)
+{
+        const json_t *pools = json_object_get(answer, "pools");
+        size_t i, count = json_array_size(pools);
+
+        if (count == 0)
+                show_pool(answer, answer, false, amiss);
+        for (i = 0; i < count; i++)
+                show_pool(answer, json_array_get(pools, i), count > 1, amiss);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -240,7 +310,7 @@ static int show_cluster(const json_t *answer, FILE *out)
                cli_json_text(etcd, "reason"), (unsigned long long)cli_json_number(etcd, "generation"));
         if (!cli_json_true(etcd, "answers"))
                 amiss_add(amiss, "etcd does not answer node %s: the pool goes on until something else fails", cli_json_text(answer, "node"));
-        show_pool(answer, amiss);
+        show_pools(answer, amiss);
         fprintf(amiss->out, "\n  %-20s %6s %5s  %-12s %-9s %9s  %-10s %s\n", "node", "number", "rack", "state", "drives in", "clock", "version", "address");
         json_array_foreach(nodes, i, node)
         {

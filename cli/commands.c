@@ -82,57 +82,57 @@ const struct cli_command cli_commands[] = {
          CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE) | CLI_HAS(VERSIONS), 1, -1, cli_rb},
         {"admin info", "", "show drives, usage and health of a daemon",
          "Exit status 1 if the store is not ready, not writable, a drive is not in use, or the lock clock is frozen.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_info},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0, cli_admin_info},
         {"admin verify", "", "read everything a daemon stores and report damage",
          "Starts a verification, or joins the one that runs, and waits for its end.\n"
          "Interrupting the command does not stop the verification.\n"
          "Exit status 1 if anything was damaged, missing or unreadable.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) | CLI_HAS(JSON),
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) | CLI_HAS(JSON),
          0, 0, cli_admin_verify},
         {"admin drive status", "", "show the drives of a daemon by slot",
          "Exit status 1 if a drive is not in use, or is being filled or emptied.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_drive_status},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0, cli_admin_drive_status},
         {"admin drive add", "FOLDER | NODE [ID]", "give a store one more drive",
          "FOLDER is an empty folder, a whole path on the daemon's machine. It is formatted and gets a slot\n"
          "of its own; its share of the names comes to it while the daemon serves, and of new objects. Data\n"
          "that is there already stays where it is. In a cluster the folder is in the settings of its node, which was\n"
          "restarted since: NODE is that node's number or name, ID the folder's (see admin cluster node status; all new\n"
          "folders of the node, if none is given).\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_add},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_add},
         {"admin drive remove", "SLOT", "take a drive out of a store for good",
          "What it holds goes to the others while the daemon serves (see admin heal status), or is rebuilt there\n"
          "if the drive is lost. Its state is \"removed\" when nothing needs it any more.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_remove},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_remove},
         {"admin drive replace", "SLOT FOLDER | SLOT [ID]", "put an empty folder in the place of a lost drive",
          "FOLDER is a whole path on the daemon's machine. It is formatted, takes the slot for good,\n"
          "and is filled from the other drives while the daemon serves (see admin heal status).\n"
          "The drive that was there before is no drive of the store any more. In a cluster it is a folder in the settings\n"
          "of the lost drive's node, which was restarted since: ID, or the only new one of that node.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_replace},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_replace},
         {"admin drive return", "SLOT [FOLDER]", "use a drive again that failed or was missing",
          "It is brought up to date while the daemon serves. FOLDER: where it is now, if not where it was.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_return},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_return},
         {"admin start", "--force-without SLOT[,SLOT]...", "open a store that waits for drives which are gone for good",
          "Names the drives, by slot or id, that the store waits for, or for want of which it only\n"
          "reads: exactly those. Says what would be lost without them, and does nothing (exit\n"
          "status 1), unless --yes is given too. There is no way back: a drive given up can be used\n"
          "again only by admin drive replace, when its folder was emptied.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0,
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0,
          0, cli_admin_start},
         {"admin pool force", "SLOT[,SLOT]...", "give up drives that the lost groups of a cluster's pool wait for",
          "Of drives, by slot or id, that were the last to have some groups of names, and are gone for good: what\n"
          "only they knew is lost, and who had these groups before them is believed. A drive that is here and lost\n"
          "writes is believed as it is. Says what each of them is waited for, and does nothing (exit status 1),\n"
          "unless --yes is given too. There is no way back: a drive that was given up is never used again.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(YES), 1, 1, cli_admin_pool_force},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(YES), 1, 1, cli_admin_pool_force},
         {"admin heal status", "", "show how objects get the shards back that they lack",
-         "Exit status 1 while objects lack shards.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0,
+         "Exit status 1 while objects lack shards.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0,
          cli_admin_heal_status},
         {"admin scrub status", "", "show how far the scrub is, and what the last one found",
          "Exit status 1 if the last one found damage that was not repaired.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_scrub_status},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0, cli_admin_scrub_status},
         {"admin scrub start", "", "begin a scrub now", "Where one was halted it goes on.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 0, 0, cli_admin_scrub_start},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 0, 0, cli_admin_scrub_start},
         {"admin read-only on", "", "refuse every change of objects and buckets",
          "Changes are refused with 403 AccessDenied, which clients do not send again; reads, lists, repairs and\n"
          "scrubs go on. Changes that have begun end as they would have: \"under way\" counts them, see admin\n"
@@ -157,7 +157,7 @@ const struct cli_command cli_commands[] = {
          "where the machine's clock was further ahead at the start than the budget allows: then locks end late.\n"
          "With --confirm it is set to the machine's clock, durably, and has its full budget, if that shows TIME,\n"
          "give or take a minute: take TIME from elsewhere, not from the machine. Exit status 1 while it is frozen.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(CONFIRM), 0, 0,
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(CONFIRM), 0, 0,
          cli_admin_lock_clock},
         {"admin support-bundle", "[FILE]", "collect what helps to find out what ails a daemon",
          "Writes one .tar.gz: settings, the daemon's last messages, health, drives, heal, scrub and\n"
@@ -256,13 +256,18 @@ const struct cli_command cli_commands[] = {
         {"admin cluster init", "[CONFIG]", "make a cluster of nodes whose folders are empty",
          "CONFIG is millraced's settings on any node (default /etc/millrace/millrace.conf): etcd and the cluster's name are\n"
          "taken from it. Waits until the nodes that --nodes names have said that they are there, shows what would be made,\n"
-         "and asks, where there is a terminal. With --yes it is made without asking.\n",
-         CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC), 0, 1, cli_admin_cluster_init},
+         "and asks, where there is a terminal. With --yes it is made without asking. With --pools the folders of each node\n"
+         "are dealt among so many pools, which are led by different nodes; a bucket lies in one of them.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_init},
+        {"admin cluster pool add", "[CONFIG]", "make further pools of a cluster",
+         "Of the folders that the nodes given have announced and that are in no pool. CONFIG, and what is asked, are as in\n"
+         "admin cluster init. Nodes serve buckets of a new pool from their next start on.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_pool_add},
         {"admin cluster status", "", "show the nodes of a cluster, who leads, and what its data lacks",
          "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"
          "whole; 1: something is not, and the last lines say what; 2: the node does not answer.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(WATCH), 0, 0, cli_admin_cluster_status},
-        {"admin cluster reseed", "CONFIG [NODE|slot:N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
+        {"admin cluster reseed", "CONFIG [NODE|slot:[POOL/]N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
          "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
          "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"
          "and etcd is written from the newest that they hold. Nodes, or slots of the pool, that cannot report have to be\n"
@@ -271,21 +276,21 @@ const struct cli_command cli_commands[] = {
         {"admin cluster node status", "", "show the nodes of a cluster, and their new folders",
          "New folders are those that a node has announced and that are no drives of the pool yet, by their ids.\n"
          "Exit status 1 if a node's drives are not all in use.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_node_status},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0, cli_admin_node_status},
         {"admin cluster node add", "NODE", "make drives of the pool of all new folders of a node",
          "NODE is a number or a name. The node runs, with settings and a certificate of this cluster and format = yes;\n"
          "its empty folders become drives, and their share of the names comes to them while all nodes serve. Data that is\n"
          "there already stays where it is. Waits until it is done; what was begun goes on if the command is interrupted.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_add},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_add},
         {"admin cluster node drain", "NODE", "empty a node for good, while all nodes serve",
-         "All drives of the node leave the pool together: what they hold goes to drives of other nodes first, so nothing\n"
+         "All drives of the node leave their pool together: what they hold goes to drives of other nodes first, so nothing\n"
          "lacks redundancy meanwhile. Refused where the others have no room, or could not lose a node any more. Waits until the\n"
          "node may be switched off; what was begun goes on if the command is interrupted, and it can be given again.\n"
          "The node's number is never used again.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_drain},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_drain},
         {"admin cluster node remove", "NODE", "remove a node from a cluster that is gone for good",
          "As drain, of a node that does not run any more: what its drives held is rebuilt on those of other nodes.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
          "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",

@@ -263,6 +263,11 @@ static int take_bench_option(struct cli_call *call, int id, char *value)
         }
 }
 
+static bool is_pool_number(const char *text)
+{
+        return text[0] >= '1' && text[0] <= '9' && strspn(text, "0123456789") == strlen(text) && strlen(text) < 5;
+}
+
 /* Options about versions. -1 or an exit status. */
 static int take_version_option(struct cli_call *call, int id, char *value)
 {
@@ -291,6 +296,12 @@ static int take_version_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_EC:
                 call->ec = value;
                 return -1;
+        case CLI_OPT_POOL:
+                call->pool = value;
+                return is_pool_number(value) ? -1 : cli_usage(call, "--pool takes the number of a pool");
+        case CLI_OPT_POOLS:
+                call->pools = value;
+                return is_pool_number(value) ? -1 : cli_usage(call, "--pools takes a number");
         case CLI_OPT_WATCH:
                 call->watch = true;
                 return -1;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BOOT_TRIES 8u /* other processes of the node take numbers, too */
+#define BOOT_TRIES 32u /* other processes of the node take numbers, too */
 
 static void boot_read(struct cl_request *request);
 

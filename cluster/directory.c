@@ -24,22 +24,41 @@ const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t numb
         return NULL;
 }
 
+const struct cl_pool *cl_view_pool(const struct cl_view *view, unsigned number)
+{
+        static const struct cl_pool none;
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].number == number)
+                        return &view->pools[i];
+        return &none;
+}
+
 int cl_view_copy(struct cl_view *to, const struct cl_view *from)
 {
         struct cl_member *members = malloc((from->count + 1) * sizeof(*members));
+        struct cl_pool *pools = malloc((from->pool_count + 1) * sizeof(*pools));
 
-        if (members == NULL)
+        if (members == NULL || pools == NULL) {
+                free(members);
+                free(pools);
                 return -ENOMEM;
+        }
         if (from->count > 0)
                 memcpy(members, from->members, from->count * sizeof(*members));
+        if (from->pool_count > 0)
+                memcpy(pools, from->pools, from->pool_count * sizeof(*pools));
         *to = *from;
         to->members = members;
+        to->pools = pools;
         return 0;
 }
 
 void cl_view_free(struct cl_view *view)
 {
         free(view->members);
+        free(view->pools);
         memset(view, 0, sizeof(*view));
 }
 
@@ -62,10 +81,51 @@ static void view_add_node(struct cl_view *view, unsigned number, const struct cl
         view->count++;
 }
 
+/* Keys come in the order of their texts: 10 before 2. NULL: of a newer build. */
+static struct cl_pool *view_pool_at(struct cl_view *view, unsigned number)
+{
+        unsigned at;
+
+        if (number < CL_POOL || number > CL_POOLS_MAX)
+                return NULL;
+        for (at = 0; at < view->pool_count && view->pools[at].number < number; at++)
+                ;
+        if (at < view->pool_count && view->pools[at].number == number)
+                return &view->pools[at];
+        memmove(&view->pools[at + 1], &view->pools[at], (view->pool_count - at) * sizeof(*view->pools));
+        memset(&view->pools[at], 0, sizeof(*view->pools));
+        view->pools[at].number = number;
+        view->pool_count++;
+        return &view->pools[at];
+}
+
+static int pool_take_config(struct cl_pool *pool, const struct cl_key *key)
+{
+        int rv = pool == NULL ? 0 : cl_config_read(key->value.data, key->value.len, &pool->config);
+
+        if (pool == NULL || rv != 0)
+                return rv;
+        rv = eng_epoch_read(pool->config.epoch, pool->config.epoch_len, &pool->epoch);
+        pool->config_revision = key->mod_revision;
+        pool->has_config = rv == 0;
+        return rv;
+}
+
+static int pool_take_leader(struct cl_pool *pool, const struct cl_key *key)
+{
+        int rv = pool == NULL ? 0 : cl_owner_read(key->value.data, key->value.len, &pool->leader);
+
+        if (pool == NULL || rv != 0)
+                return rv;
+        pool->leader_revision = key->mod_revision;
+        pool->is_led = true;
+        return 0;
+}
+
 static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
 {
         struct cl_boot boot;
-        int rv = 0;
+        int rv;
 
         switch (kind) {
         case CL_KEY_FORMAT:
@@ -76,21 +136,9 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view_add_node(view, number, key);
                 return 0;
         case CL_KEY_CONFIG:
-                if (number != CL_POOL)
-                        return 0;
-                rv = cl_config_read(key->value.data, key->value.len, &view->config);
-                if (rv == 0)
-                        rv = eng_epoch_read(view->config.epoch, view->config.epoch_len, &view->epoch);
-                view->config_revision = key->mod_revision;
-                view->has_pool = rv == 0;
-                return rv;
+                return pool_take_config(view_pool_at(view, number), key);
         case CL_KEY_LEADER:
-                if (number != CL_POOL)
-                        return 0;
-                rv = cl_owner_read(key->value.data, key->value.len, &view->leader);
-                view->leader_revision = key->mod_revision;
-                view->is_led = rv == 0;
-                return rv;
+                return pool_take_leader(view_pool_at(view, number), key);
         case CL_KEY_BOOT:
                 if (cl_boot_read(key->value.data, key->value.len, &boot) == 0)
                         view->boots[number] = boot.boot;
@@ -125,7 +173,8 @@ static int view_read(struct cl_view *view, const char *cluster, const struct cl_
         memset(view, 0, sizeof(*view));
         view->revision = answer->revision;
         view->members = calloc((keys->count < CL_MEMBERS_MAX ? keys->count : CL_MEMBERS_MAX) + 1, sizeof(*view->members));
-        if (view->members == NULL)
+        view->pools = calloc(CL_POOLS_MAX, sizeof(*view->pools));
+        if (view->members == NULL || view->pools == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < keys->count; i++) {
                 const struct cl_key *key = &keys->at[i];

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 static bool has_a_slot(const struct cl_election *e, const struct eng_epoch_info *info)
 {
@@ -78,6 +79,61 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
         return serves || may_lose_groups(e, &info, there) ? CL_TRY : CL_NO_COPY;
 }
 
+/* Numbers of the nodes that have slots of the pool, each once, rising. */
+static unsigned nodes_of_pool(const struct eng_epoch_info *info, uint16_t out[ENG_DRIVES_MAX])
+{
+        unsigned slot, at, count = 0;
+
+        for (slot = 0; slot < info->slots; slot++) {
+                const uint16_t node = info->slot[slot].site.node;
+
+                for (at = 0; at < count && out[at] < node; at++)
+                        ;
+                if ((info->gone >> slot & 1) || (at < count && out[at] == node))
+                        continue;
+                memmove(&out[at + 1], &out[at], (count - at) * sizeof(out[0]));
+                out[at] = node;
+                count++;
+        }
+        return count;
+}
+
+/*
+ * Pool 1 begins with the first node, pool 2 with the second. The others follow, and are turned by one more each time that all
+ * nodes have had a pool: what a node that died led goes to different ones.
+ */
+static unsigned place_in_order(unsigned at, unsigned count, unsigned pool)
+{
+        const unsigned behind = (at + count - (pool - 1) % count) % count, turned = (pool - 1) / count;
+
+        return behind == 0 ? 0 : (behind - 1 + (count - 1) - turned % (count - 1)) % (count - 1) + 1;
+}
+
+unsigned cl_election_before(const struct cl_election *e, unsigned pool)
+{
+        uint16_t nodes[ENG_DRIVES_MAX];
+        struct eng_epoch_info info;
+        unsigned count, at, i, own, before = 0;
+
+        if (eng_epoch_read(e->epoch, e->epoch_len, &info) != 0)
+                return 0;
+        count = nodes_of_pool(&info, nodes);
+        own = count; /* it may lead yet, and has no slot any more: all go before it */
+        for (at = 0; at < count; at++)
+                if (nodes[at] == e->node)
+                        own = place_in_order(at, count, pool);
+        for (at = 0; at < count; at++)
+                for (i = 0; i < e->count; i++)
+                        if (e->witnesses[i].node == nodes[at] && e->witnesses[i].may_lead)
+                                before += place_in_order(at, count, pool) < own;
+        return before;
+}
+
+uint64_t cl_election_turn(unsigned before, bool heard)
+{
+        return (before < CL_TURN_NODES ? before : CL_TURN_NODES) * (heard ? CL_TURN_NS : CL_TURN_FIRST);
+}
+
 const char *cl_election_text(enum cl_election_verdict verdict)
 {
         switch (verdict) {
@@ -93,6 +149,8 @@ const char *cl_election_text(enum cl_election_verdict verdict)
                 return "drives do not answer without which some placement group has no current copy";
         case CL_NO_MEMORY:
                 return "out of memory";
+        case CL_TURN:
+                return "another node goes first";
         case CL_BAD_EPOCH:
                 return "the pool's epoch in etcd is damaged";
         }

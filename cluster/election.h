@@ -20,6 +20,9 @@
 #define CL_REST_NS     (1000ull * 1000 * 1000)      /* after a leader process that never served; doubles ... */
 #define CL_REST_MOST   (60ull * 1000 * 1000 * 1000) /* ... up to this */
 #define CL_NODES_MAX   64u                          /* that have slots of one pool */
+#define CL_TURN_NS     (200ull * 1000 * 1000)       /* that a node waits for each one that goes before it ... */
+#define CL_TURN_FIRST  (1000ull * 1000 * 1000)      /* ... where nobody has heard of any leader yet: all have just begun ... */
+#define CL_TURN_NODES  5u                           /* ... of so many at most */
 
 /* What the drive server of a node has said of the pool, after the leader key was read. */
 struct cl_witness {
@@ -29,6 +32,7 @@ struct cl_witness {
         uint64_t heard_ns; /* since anything came of the newest term's leader, or since its process began */
         bool released;     /* that leader has given its grant back */
         uint64_t newest;   /* the revision of that term */
+        bool may_lead;     /* it reaches etcd, or has not been asked for long enough to know */
 };
 
 struct cl_election {
@@ -50,10 +54,18 @@ enum cl_election_verdict {
         CL_TOO_FEW,  /* no more than half of the slots that are in answer; after a while fewer will do */
         CL_NO_COPY,  /* some placement group has no current member among those that answer; after a while more than half of all slots will do */
         CL_NO_MEMORY,
+        CL_TURN,     /* others go first. Not of cl_election_judge() */
         CL_BAD_EPOCH /* what etcd has is no epoch */
 };
 
 enum cl_election_verdict cl_election_judge(const struct cl_election *e);
+/*
+ * How many nodes that may lead go before this one, so that the pools of a cluster are led by all of its nodes: each pool has
+ * its own order of the nodes that have slots of it (docs/design/pool-leaders.md).
+ */
+unsigned cl_election_before(const struct cl_election *e, unsigned pool);
+/* Ns that this node waits for so many. heard: some node has heard of a leader since it began. */
+uint64_t cl_election_turn(unsigned before, bool heard);
 /* In words, for logs. */
 const char *cl_election_text(enum cl_election_verdict verdict);
 /* How long a node rests whose leader process has ended `times` times, one after the other, before it served. */

@@ -1,5 +1,5 @@
 /*
- * elector.c - when a node tries to lead: asks the drive servers of the pool, and lets election.c judge.
+ * elector.c - when a node tries to lead a pool: asks the pool's drive servers, and lets election.c judge.
  *
  * Questions come in rounds, each with what was read just before. A round is judged when all have answered
  * that answered the last time: nobody waits twice for a node that is silent, and what that says late
@@ -43,7 +43,8 @@ struct cl_elector {
         _Alignas(8) uint8_t epoch[CL_EPOCH_MAX];
         /* of the leader key as it is */
         uint64_t since, stagger;
-        bool has_seen;
+        uint64_t could; /* since when this node could try, and lets others go first; 0: it could not */
+        bool has_seen, has_others; /* has_others: the cluster has other pools */
         enum cl_election_verdict verdict;
         bool judged;
         void (*stopped)(void *arg);
@@ -83,6 +84,11 @@ static bool has_answered(const struct cl_elector *e, const struct asked *a)
         return !a->out && a->round == e->round && a->state.said == REM_SAID_DONE;
 }
 
+static bool asked_is_silent(const struct cl_elector *e, const struct asked *a)
+{
+        return a->since != 0 && lp_now(e->loop) - a->since >= CL_ABSENT_NS;
+}
+
 /* What the wanted ones say. Sets *heard: some leader was, since their processes began; *fresh: a moment ago. */
 static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info *epoch, struct cl_witness *witnesses, bool *heard, bool *fresh)
 {
@@ -96,13 +102,14 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 if (!a->wanted)
                         continue;
                 count++;
-                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a)};
+                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a), .may_lead = !asked_is_silent(e, a)};
                 if (!w->answered)
                         continue;
                 w->slots = slots_of_state(&a->state, epoch);
                 w->heard_ns = a->state.heard_ns;
                 w->released = a->state.released;
                 w->newest = a->state.newest.revision;
+                w->may_lead = (a->state.note & REM_NOTE_ETCD) != 0;
                 *heard |= a->state.heard;
                 *fresh |= w->newest < (uint64_t)e->leader_revision || (!w->released && w->heard_ns < HURRY_AFTER_NS);
         }
@@ -115,7 +122,7 @@ static bool is_silent_node(const struct cl_elector *e, uint16_t node)
 
         for (i = 0; i < CL_NODES_MAX; i++)
                 if (e->asked[i].wanted && e->asked[i].node == node)
-                        return e->asked[i].since != 0 && lp_now(e->loop) - e->asked[i].since >= CL_ABSENT_NS;
+                        return asked_is_silent(e, &e->asked[i]);
         return false;
 }
 
@@ -130,6 +137,14 @@ static uint64_t silent_slots(const struct cl_elector *e, const struct eng_epoch_
         return slots;
 }
 
+/* Whether others may go first yet. */
+static bool others_go_first(struct cl_elector *e, unsigned before, bool heard)
+{
+        if (e->could == 0)
+                e->could = lp_now(e->loop);
+        return lp_now(e->loop) - e->could < cl_election_turn(before, heard);
+}
+
 static void elector_judge(struct cl_elector *e)
 {
         struct cl_witness witnesses[CL_NODES_MAX];
@@ -137,17 +152,25 @@ static void elector_judge(struct cl_elector *e)
                                        .unchanged = lp_now(e->loop) - e->since, .stagger = e->stagger};
         struct eng_epoch_info epoch;
         enum cl_election_verdict verdict;
+        unsigned before;
         bool heard, fresh;
 
         if (eng_epoch_read(e->epoch, e->epoch_len, &epoch) != 0)
                 return;
         election.count = take_witnesses(e, &epoch, witnesses, &heard, &fresh);
         verdict = cl_election_judge(&election);
+        before = e->has_others ? cl_election_before(&election, e->options.pool) : 0;
+        if (e->options.before != NULL)
+                e->options.before(e->options.arg, before);
+        if (verdict != CL_TRY)
+                e->could = 0;
+        else if (others_go_first(e, before, heard))
+                verdict = CL_TURN;
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
                 e->options.waits(e->options.arg, verdict == CL_HEARD ? "" : cl_election_text(verdict));
         e->judged = true;
         e->verdict = verdict;
-        if (verdict == CL_HEARD && !fresh)
+        if ((verdict == CL_HEARD && !fresh) || verdict == CL_TURN)
                 e->options.hurry(e->options.arg);
         if (verdict == CL_TRY)
                 e->options.lead(e->options.arg, e->leader_revision, !heard, silent_slots(e, &epoch));
@@ -215,10 +238,10 @@ static void ask_state(struct cl_elector *e, struct asked *a)
         a->waited = a->since == 0;
         a->round = e->round;
         if (a->node == e->options.node) {
-                rem_server_pool_state(e->options.server, CL_POOL, &a->state);
+                rem_server_pool_state(e->options.server, e->options.pool, &a->state);
                 return;
         }
-        a->state = (struct rem_pool_state){.client = e->options.client, .pool = CL_POOL, .node = a->node, .wait_ms = STATE_WAIT_MS, .done = state_answered};
+        a->state = (struct rem_pool_state){.client = e->options.client, .pool = e->options.pool, .node = a->node, .wait_ms = STATE_WAIT_MS, .done = state_answered};
         a->asked = lp_now(e->loop);
         a->out = true;
         e->left += a->waited;
@@ -228,24 +251,27 @@ static void ask_state(struct cl_elector *e, struct asked *a)
 
 void cl_elector_look(struct cl_elector *e, const struct cl_view *view)
 {
+        const struct cl_pool *pool = cl_view_pool(view, e->options.pool);
         unsigned i;
 
         if (e->loop == NULL)
                 e->loop = lp_self();
         assert(lp_self() == e->loop);
-        if (e->left > 0 || e->stopped != NULL || !view->has_pool)
+        if (e->left > 0 || e->stopped != NULL || !pool->has_config)
                 return;
-        if (!e->has_seen || e->leader_revision != view->leader_revision) {
+        if (!e->has_seen || e->leader_revision != pool->leader_revision) {
                 e->has_seen = true;
+                e->could = 0;
                 e->since = lp_now(e->loop);
                 lp_random(&e->stagger, sizeof(e->stagger));
                 e->stagger %= CL_STAGGER_NS;
         }
-        e->led = view->is_led;
-        e->leader_revision = view->leader_revision;
-        memcpy(e->epoch, view->config.epoch, view->config.epoch_len);
-        e->epoch_len = view->config.epoch_len;
-        want_nodes(e, &view->epoch);
+        e->led = pool->is_led;
+        e->has_others = view->pool_count > 1;
+        e->leader_revision = pool->leader_revision;
+        memcpy(e->epoch, pool->config.epoch, pool->config.epoch_len);
+        e->epoch_len = pool->config.epoch_len;
+        want_nodes(e, &pool->epoch);
         e->round++;
         e->left = 1; /* nothing is judged before all were asked */
         for (i = 0; i < CL_NODES_MAX; i++) {
@@ -266,6 +292,7 @@ int cl_elector_new(const struct cl_elector_options *options, struct cl_elector *
         if (e == NULL)
                 return -ENOMEM;
         e->options = *options;
+        assert(options->pool >= 1);
         *out = e;
         return 0;
 }

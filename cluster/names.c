@@ -10,13 +10,14 @@
 
 static bool number_was_used(const struct cl_view *view, uint16_t number)
 {
-        unsigned slot;
+        unsigned i, slot;
 
         if (view->boots[number] != 0 || cl_names_name(&view->names, number) != NULL || cl_view_member(view, number) != NULL)
                 return true;
-        for (slot = 0; view->has_pool && slot < view->epoch.slots; slot++)
-                if (view->epoch.slot[slot].site.node == number)
-                        return true;
+        for (i = 0; i < view->pool_count; i++)
+                for (slot = 0; slot < view->pools[i].epoch.slots; slot++)
+                        if (view->pools[i].epoch.slot[slot].site.node == number)
+                                return true;
         return false;
 }
 

@@ -43,7 +43,7 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
         const char *cluster = json_string_value(json_object_get(object, "cluster"));
         const char *drive = json_string_value(json_object_get(object, "drive"));
         const char *name = json_string_value(json_object_get(object, "name"));
-        uint64_t node, revision;
+        uint64_t node, revision, pools = 0;
 
         if (cluster == NULL || drive == NULL || !cl_name_is_sound(cluster) || !cl_hex_read(drive, out->drive, CL_ID) || !file_number(object, "node", &node) ||
             node > CL_NODE_LAST || !file_hex64(object, "etcd", &out->seen.cluster_id) ||
@@ -55,6 +55,9 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
                 return false;
         if (json_object_get(object, "fence") != NULL && (!file_number(object, "fence", &out->fence.number) || !file_hex64(object, "fence_random", &out->fence.random)))
                 return false;
+        if (json_object_get(object, "pools") != NULL && (!file_number(object, "pools", &pools) || pools > CL_POOL_LAST))
+                return false;
+        out->pools = (unsigned)pools;
         if (!file_take_switches(object, out))
                 return false;
         out->made = json_is_true(json_object_get(object, "made"));
@@ -95,16 +98,18 @@ int cl_node_file_read(const char *folder, struct cl_node_file *out)
 
 static size_t node_file_print(const struct cl_node_file *file, char *text, size_t size)
 {
-        char drive[2 * CL_ID + 1], switches[2 * CL_SWITCHES_MAX];
+        char drive[2 * CL_ID + 1], switches[2 * CL_SWITCHES_MAX], pools[24] = "";
 
+        if (file->pools > 1)
+                snprintf(pools, sizeof(pools), ", \"pools\": %u", file->pools);
         s3_hex_encode(file->drive, CL_ID, drive);
         s3_hex_encode(file->switches, strnlen(file->switches, sizeof(file->switches) - 1), switches);
         return (size_t)snprintf(text, size,
                                 "{\"cluster\": \"%s\", \"node\": %u, \"name\": \"%s\", \"drive\": \"%s\", \"made\": %s, \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
-                                "\"revision\": %lld, \"boot\": %llu, \"fence\": %llu, \"fence_random\": \"%016llx\", \"switches\": \"%s\"}\n",
+                                "\"revision\": %lld, \"boot\": %llu, \"fence\": %llu, \"fence_random\": \"%016llx\", \"switches\": \"%s\"%s}\n",
                                 file->cluster, (unsigned)file->node, file->name, drive, file->made ? "true" : "false", (unsigned long long)file->seen.cluster_id,
                                 (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision,
-                                (unsigned long long)file->boot, (unsigned long long)file->fence.number, (unsigned long long)file->fence.random, switches);
+                                (unsigned long long)file->boot, (unsigned long long)file->fence.number, (unsigned long long)file->fence.random, switches, pools);
 }
 
 static int file_fill(int fd, const char *text, size_t len)

@@ -63,10 +63,8 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
                 found->format_revision = key->mod_revision;
                 break;
         case CL_KEY_CONFIG:
-                found->config_revision = number == CL_POOL ? key->mod_revision : found->config_revision;
-                break;
-        case CL_KEY_LEADER:
-                found->leader_revision = number == CL_POOL ? key->mod_revision : found->leader_revision;
+                if (number <= CL_POOLS_MAX)
+                        found->config_revision[number] = key->mod_revision;
                 break;
         case CL_KEY_BOOT:
                 found->boots[number] = cl_boot_read(key->value.data, key->value.len, &boot) == 0 ? boot.boot : 0;
@@ -78,6 +76,7 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
         case CL_KEY_REPORT:
                 found_add_report(found, number, key);
                 break;
+        case CL_KEY_LEADER:
         case CL_KEY_NODE:
         case CL_KEY_NAMES:
         case CL_KEY_SWITCHES:
@@ -159,13 +158,32 @@ static bool write_node_names(struct cl_reseed *r)
         return len > 0;
 }
 
+static void write_delete(struct cl_reseed *r, enum cl_key_kind kind, unsigned number)
+{
+        struct cl_reseed_text *text = &r->texts[r->op_count];
+
+        cl_key_name(r->cluster, kind, number, text->key);
+        r->ops[r->op_count++] = (struct cl_op){.kind = CL_OP_DELETE, .key = {text->key, strlen(text->key)}};
+}
+
+/* Nobody leads it. */
+static bool write_pool(struct cl_reseed *r, const struct cl_reseed_pool *pool)
+{
+        size_t len = cl_config_write(&pool->config, write_room(r));
+
+        write_put(r, CL_KEY_CONFIG, pool->number, len);
+        write_delete(r, CL_KEY_LEADER, pool->number);
+        return len > 0;
+}
+
 static bool write_new_etcd(struct cl_reseed *r)
 {
-        size_t len = cl_config_write(&r->plan.config, write_room(r));
-        bool ok = len > 0;
+        size_t len;
+        bool ok = true;
         unsigned i;
 
-        write_put(r, CL_KEY_CONFIG, CL_POOL, len);
+        for (i = 0; i < r->plan.pool_count; i++)
+                ok &= write_pool(r, &r->plan.pools[i]);
         len = cl_format_write(&r->format, write_room(r));
         ok &= len > 0;
         write_put(r, CL_KEY_FORMAT, 0, len);
@@ -181,9 +199,6 @@ static bool write_new_etcd(struct cl_reseed *r)
         len = cl_format_write(&r->format, write_room(r));
         ok &= len > 0;
         write_put(r, CL_KEY_RESEED, 0, len);
-        cl_key_name(r->cluster, CL_KEY_LEADER, CL_POOL, r->texts[r->op_count].key);
-        r->ops[r->op_count] = (struct cl_op){.kind = CL_OP_DELETE, .key = {r->texts[r->op_count].key, strlen(r->texts[r->op_count].key)}};
-        r->op_count++;
         r->ops[r->op_count++] = (struct cl_op){.kind = CL_OP_DELETE, .key = {r->reports_key, strlen(r->reports_key)}, .prefix = true};
         return ok;
 }
@@ -213,8 +228,6 @@ static void reseed_written(struct cl_request *request)
 
 static void reseed_write(struct cl_reseed *r)
 {
-        static const enum cl_key_kind kinds[] = {CL_KEY_RESEED, CL_KEY_FORMAT, CL_KEY_CONFIG};
-        const int64_t revisions[] = {r->found.request_revision, r->found.format_revision, r->found.config_revision};
         char(*keys)[CL_KEY_NAME_MAX] = r->compare_keys;
         unsigned i;
 
@@ -224,13 +237,18 @@ static void reseed_write(struct cl_reseed *r)
                 reseed_end(r, -ENOMEM, "out of memory");
                 return;
         }
-        for (i = 0; i < 3; i++)
-                reseed_compare(r, i, kinds[i], kinds[i] == CL_KEY_CONFIG ? CL_POOL : 0, revisions[i], keys[i]);
+        reseed_compare(r, 0, CL_KEY_RESEED, 0, r->found.request_revision, keys[0]);
+        reseed_compare(r, 1, CL_KEY_FORMAT, 0, r->found.format_revision, keys[1]);
+        for (i = 0; i < r->plan.pool_count; i++) {
+                const unsigned number = r->plan.pools[i].number;
+
+                reseed_compare(r, 2 + i, CL_KEY_CONFIG, number, r->found.config_revision[number], keys[2 + i]);
+        }
         r->written = true;
         memset(&r->request, 0, sizeof(r->request));
         r->request.kind = CL_TXN;
         r->request.compares = r->compares;
-        r->request.compare_count = 3;
+        r->request.compare_count = 2 + r->plan.pool_count;
         r->request.success = r->ops;
         r->request.success_count = r->op_count;
         r->request.done = reseed_written;

@@ -27,28 +27,51 @@ static bool same_generation(const struct cl_generation *a, const struct cl_gener
         return a->number == b->number && a->random == b->random;
 }
 
-/* The pool's epoch counts on none of this node's slots: whatever they hold is stale. */
+/* No pool's epoch counts on any of this node's slots: whatever they hold is stale. */
 static bool counts_on_none(const struct cl_reseed_self *self, const struct cl_view *view)
 {
-        uint64_t counted = view->epoch.in | view->epoch.joining;
-        unsigned slot;
+        unsigned i, slot;
 
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                if ((counted >> slot & 1) && view->epoch.slot[slot].site.node == self->node)
-                        return false;
+        for (i = 0; i < view->pool_count; i++) {
+                const struct eng_epoch_info *epoch = &view->pools[i].epoch;
+
+                for (slot = 0; slot < epoch->slots; slot++)
+                        if (((epoch->in | epoch->joining) >> slot & 1) && epoch->slot[slot].site.node == self->node)
+                                return false;
+        }
         return true;
 }
 
-static bool is_of_pool(const struct cl_reseed_self *self, const struct cl_view *view)
+static bool has_pools(const struct cl_view *view)
 {
-        return self->has_store && view->has_pool && memcmp(self->store, view->config.store_id, CL_ID) == 0;
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].has_config)
+                        return true;
+        return false;
+}
+
+/* All that it has drives of. */
+static bool is_of_pools(const struct cl_reseed_self *self, const struct cl_view *view)
+{
+        unsigned i, j;
+
+        for (i = 0; i < self->store_count; i++) {
+                for (j = 0; j < view->pool_count; j++)
+                        if (view->pools[j].has_config && memcmp(self->stores[i], view->pools[j].config.store_id, CL_ID) == 0)
+                                break;
+                if (j == view->pool_count)
+                        return false;
+        }
+        return self->store_count > 0;
 }
 
 static bool may_take(const struct cl_reseed_self *self, const struct cl_view *view)
 {
         struct cl_generation found = generation_of(&view->format);
 
-        if (!view->has_format || !is_of_pool(self, view))
+        if (!view->has_format || !is_of_pools(self, view))
                 return false;
         if (is_fenced(self) && same_generation(&found, &self->fence))
                 return true;
@@ -63,7 +86,7 @@ static const char *what_differs(const struct cl_reseed_self *self, uint64_t etcd
 
         if (verdict != CL_SEEN_FINE)
                 return cl_verdict_text(verdict);
-        if (self->has_store && !view->has_pool)
+        if (self->store_count > 0 && !has_pools(view))
                 return "etcd has no pool, and the folders of this node have drives of one: it was made anew";
         if (!view->has_format)
                 return self->seen.generation.number != 0 ? cl_verdict_text(CL_SEEN_OTHER_GENERATION) : NULL;
@@ -77,11 +100,11 @@ enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t 
         bool own = what_differs(self, etcd_id, view) == NULL;
 
         *now = view->format;
-        if (own && !(view->has_request && self->has_store))
+        if (own && !(view->has_request && self->store_count > 0))
                 return CL_RESEED_OWN;
         if (!own && may_take(self, view))
                 return CL_RESEED_TAKE;
-        if (view->has_request && self->has_store && view->request.generation > self->seen.generation.number) {
+        if (view->has_request && self->store_count > 0 && view->request.generation > self->seen.generation.number) {
                 *now = view->request;
                 return CL_RESEED_FENCE;
         }

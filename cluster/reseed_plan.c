@@ -2,7 +2,9 @@
  * reseed_plan.c - what etcd is to have, from all that nodes have reported: a function over values
  * (docs/design/reseed.md has the reasons, and what breaks without each check).
  *
- *   newest EPOCH record -> forks? -> slots that count: reported, or named -> epoch, generation, boots
+ *   stores -> pools, by the terms of their drives
+ *   of each: newest EPOCH record -> forks? -> slots that count: reported, or named -> epoch
+ *   generation, boots
  */
 #include "cluster_reseed.h"
 
@@ -17,9 +19,11 @@ struct planning {
         const struct cl_reseed_found *found;
         const struct cl_reseed_wish *wish;
         struct cl_reseed_plan *out;
+        /* of the pool that is planned now */
+        struct cl_reseed_pool *pool;
+        char of[16]; /* "pool 2: ", where there are several */
         const struct cl_report *newest; /* that has the newest EPOCH record */
         struct eng_epoch_info epoch;
-        uint8_t store[CL_ID];
         uint64_t missing; /* slots that count, and are neither reported nor named */
 };
 
@@ -64,15 +68,20 @@ static bool held_counts(const struct cl_held *held)
 
 /* ---- the newest epoch ------------------------------------------------------------------------ */
 
-static const struct cl_held *newest_held(const struct cl_report *report)
+static const struct cl_held *newest_held(const struct cl_report *report, const uint8_t store[CL_ID])
 {
         const struct cl_held *best = NULL;
         unsigned i;
 
         for (i = 0; i < report->held_count; i++)
-                if (held_counts(&report->held[i]) && (best == NULL || report->held[i].epoch > best->epoch))
+                if (held_counts(&report->held[i]) && memcmp(report->held[i].store, store, CL_ID) == 0 && (best == NULL || report->held[i].epoch > best->epoch))
                         best = &report->held[i];
         return best;
+}
+
+static const struct cl_report_epoch *plan_newest(const struct planning *p)
+{
+        return cl_report_epoch_of(p->newest, p->pool->store);
 }
 
 static int find_newest(struct planning *p)
@@ -82,39 +91,45 @@ static int find_newest(struct planning *p)
 
         for (i = 0; i < p->found->count; i++) {
                 const struct cl_report *report = &p->found->reports[i];
-                const struct cl_held *held = wish_names(p->wish, report->node) ? NULL : newest_held(report);
+                const struct cl_held *held = wish_names(p->wish, report->node) ? NULL : newest_held(report, p->pool->store);
+                const struct cl_report_epoch *epoch = held != NULL ? cl_report_epoch_of(report, p->pool->store) : NULL;
 
-                if (held == NULL || report->epoch_len == 0 || (best != NULL && held->epoch <= best->epoch))
+                if (epoch == NULL || epoch->epoch_len == 0 || (best != NULL && held->epoch <= best->epoch))
                         continue;
-                if (eng_epoch_read(report->epoch, report->epoch_len, &p->epoch) != 0 || p->epoch.number != held->epoch || memcmp(p->epoch.id, held->epoch_id, CL_ID) != 0)
-                        return plan_end(p->out, -EINVAL, "node %u contradicts itself about the newest epoch of its drives", (unsigned)report->node);
+                if (eng_epoch_read(epoch->epoch, epoch->epoch_len, &p->epoch) != 0 || p->epoch.number != held->epoch || memcmp(p->epoch.id, held->epoch_id, CL_ID) != 0)
+                        return plan_end(p->out, -EINVAL, "%snode %u contradicts itself about the newest epoch of its drives", p->of, (unsigned)report->node);
                 best = held;
                 p->newest = report;
-                memcpy(p->store, held->store, CL_ID);
         }
         if (best == NULL)
-                return plan_end(p->out, -EAGAIN, "no node has reported a drive of the pool yet");
-        eng_epoch_read(p->newest->epoch, p->newest->epoch_len, &p->epoch);
-        p->out->newest = p->epoch.number;
+                return plan_end(p->out, -EAGAIN, "%sno node has reported a drive of the pool yet", p->of);
+        eng_epoch_read(plan_newest(p)->epoch, plan_newest(p)->epoch_len, &p->epoch);
+        p->pool->newest = p->epoch.number;
         return 0;
 }
 
 /* What the drive that has the newest epoch knows of an older one. NULL: nothing. */
 static const uint8_t *past_id(const struct planning *p, uint64_t number)
 {
+        const struct cl_report_epoch *newest = plan_newest(p);
         unsigned i;
 
         if (number == p->epoch.number)
                 return p->epoch.id;
-        for (i = 0; i < p->newest->past_count; i++)
-                if (p->newest->past[i].number == number)
-                        return p->newest->past[i].id;
+        for (i = 0; i < newest->past_count; i++)
+                if (newest->past[i].number == number)
+                        return newest->past[i].id;
         return NULL;
+}
+
+static bool wish_has_slot(const struct planning *p, unsigned slot)
+{
+        return (p->wish->slots[p->pool->number] >> slot & 1) != 0;
 }
 
 static bool is_in_epoch(const struct planning *p, const struct cl_held *held)
 {
-        return held->slot < p->epoch.slots && memcmp(p->epoch.slot[held->slot].drive_id, held->drive, CL_ID) == 0 && memcmp(held->store, p->store, CL_ID) == 0;
+        return held->slot < p->epoch.slots && memcmp(p->epoch.slot[held->slot].drive_id, held->drive, CL_ID) == 0 && memcmp(held->store, p->pool->store, CL_ID) == 0;
 }
 
 /* Two histories: some node went on after another etcd had been put in place. Nobody but the operator knows which counts. */
@@ -128,11 +143,11 @@ static int find_forks(struct planning *p)
                         const struct cl_held *held = &report->held[j];
                         const uint8_t *id = held_counts(held) && is_in_epoch(p, held) ? past_id(p, held->epoch) : NULL;
 
-                        if (id != NULL && memcmp(id, held->epoch_id, CL_ID) != 0 && !wish_names(p->wish, report->node) && (p->wish->slots >> held->slot & 1) == 0)
+                        if (id != NULL && memcmp(id, held->epoch_id, CL_ID) != 0 && !wish_names(p->wish, report->node) && !wish_has_slot(p, held->slot))
                                 return plan_end(p->out, -EINVAL,
-                                                "epoch %" PRIu64 " is not the same on node %u, slot %u, and on node %u: the pool has two histories; name the nodes of one of them, "
+                                                "%sepoch %" PRIu64 " is not the same on node %u, slot %u, and on node %u: the pool has two histories; name the nodes of one of them, "
                                                 "which is given up",
-                                                held->epoch, (unsigned)report->node, held->slot, (unsigned)p->newest->node);
+                                                p->of, held->epoch, (unsigned)report->node, held->slot, (unsigned)p->newest->node);
                 }
         return 0;
 }
@@ -173,19 +188,19 @@ static void judge_slot(struct planning *p, unsigned slot)
         const struct cl_report *report = plan_report(p, node);
         const struct cl_held *held = plan_held(p, report, slot);
         bool counts = ((p->epoch.in | p->epoch.joining) >> slot & 1) != 0, gone = (p->epoch.gone >> slot & 1) != 0;
-        bool named = wish_names(p->wish, node) || (p->wish->slots >> slot & 1);
+        bool named = wish_names(p->wish, node) || wish_has_slot(p, slot);
         const char *state = (p->epoch.in >> slot & 1) ? "in" : counts ? "joining" : gone ? "removed" : "out";
 
         if (named && !gone) {
-                p->out->given_up |= 1ull << slot;
-                plan_line(p->out, "slot %2u, node %u, %s: given up", slot, (unsigned)node, state);
+                p->pool->given_up |= 1ull << slot;
+                plan_line(p->out, "%sslot %2u, node %u, %s: given up", p->of, slot, (unsigned)node, state);
         } else if (held == NULL || !held_counts(held)) {
                 p->missing |= counts ? 1ull << slot : 0;
-                plan_line(p->out, "slot %2u, node %u, %s: %.160s", slot, (unsigned)node, state, report == NULL ? "the node has not reported" : held == NULL ? "the node has no such drive" : *held->fault != '\0' ? held->fault : "it was in no epoch yet");
+                plan_line(p->out, "%sslot %2u, node %u, %s: %.160s", p->of, slot, (unsigned)node, state, report == NULL ? "the node has not reported" : held == NULL ? "the node has no such drive" : *held->fault != '\0' ? held->fault : "it was in no epoch yet");
         } else {
                 if (counts && !is_fenced_now(p, report, held))
                         p->out->fenced = false;
-                plan_line(p->out, "slot %2u, node %u, %s: epoch %" PRIu64, slot, (unsigned)node, state, held->epoch);
+                plan_line(p->out, "%sslot %2u, node %u, %s: epoch %" PRIu64, p->of, slot, (unsigned)node, state, held->epoch);
         }
 }
 
@@ -200,21 +215,42 @@ static void plan_list_slots(uint64_t slots, char *out, size_t size)
 }
 
 /* A name that means nothing is a mistake of who gives something up. */
-static int check_wish(struct planning *p)
+static int check_wished_slots(struct planning *p)
 {
+        unsigned slot;
+
+        for (slot = p->epoch.slots; slot < ENG_DRIVES_MAX; slot++)
+                if (wish_has_slot(p, slot))
+                        return plan_end(p->out, -EINVAL, "%sthe pool has no slot %u", p->of, slot);
+        return 0;
+}
+
+/* Some pool has a slot of it; or it has reported drives, which are another cluster's then. */
+static bool is_known_node(const struct planning *p, uint16_t node)
+{
+        const struct cl_reseed_plan *out = p->out;
         unsigned i, slot;
 
-        for (i = 0; i < p->wish->node_count; i++) {
-                bool has = false;
+        if (plan_report(p, node) != NULL && plan_report(p, node)->held_count > 0)
+                return true;
+        for (i = 0; i < out->pool_count; i++)
+                for (slot = 0; slot < out->pools[i].epoch.slots; slot++)
+                        if (out->pools[i].epoch.slot[slot].site.node == node)
+                                return true;
+        return false;
+}
 
-                for (slot = 0; slot < p->epoch.slots; slot++)
-                        has |= p->epoch.slot[slot].site.node == p->wish->nodes[i];
-                if (!has)
+/* When all pools' epochs are known. */
+static int check_wish(struct planning *p)
+{
+        unsigned i;
+
+        for (i = 0; i < p->wish->node_count; i++)
+                if (!is_known_node(p, p->wish->nodes[i]))
                         return plan_end(p->out, -EINVAL, "node %u, which is to be given up, has no drive in the pool", (unsigned)p->wish->nodes[i]);
-        }
-        for (slot = p->epoch.slots; slot < ENG_DRIVES_MAX; slot++)
-                if (p->wish->slots >> slot & 1)
-                        return plan_end(p->out, -EINVAL, "the pool has no slot %u", slot);
+        for (i = CL_POOL + p->out->pool_count; i <= CL_POOLS_MAX; i++)
+                if (p->wish->slots[i] != 0)
+                        return plan_end(p->out, -EINVAL, "the cluster has no pool %u", i);
         return 0;
 }
 
@@ -222,17 +258,17 @@ static int judge_slots(struct planning *p)
 {
         char list[160];
         unsigned slot;
-        int rv = check_wish(p);
+        int rv = check_wished_slots(p);
 
         if (rv != 0)
                 return rv;
-        p->out->fenced = true;
+        p->missing = 0;
         for (slot = 0; slot < p->epoch.slots; slot++)
                 judge_slot(p, slot);
         if (p->missing == 0)
                 return 0;
         plan_list_slots(p->missing, list, sizeof(list));
-        return plan_end(p->out, -EAGAIN, "nothing is known of slots that may have the newest changes: %s (start their nodes, or give them up by name)", list);
+        return plan_end(p->out, -EAGAIN, "%snothing is known of slots that may have the newest changes: %s (start their nodes, or give them up by name)", p->of, list);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -271,8 +307,9 @@ static void plan_boots(struct planning *p)
         bool is_node[CL_NODE_LAST + 1] = {false};
         unsigned i, j;
 
-        for (i = 0; i < p->epoch.slots; i++)
-                is_node[p->epoch.slot[i].site.node & CL_NODE_LAST] = true;
+        for (i = 0; i < p->out->pool_count; i++)
+                for (j = 0; j < p->out->pools[i].epoch.slots; j++)
+                        is_node[p->out->pools[i].epoch.slot[j].site.node & CL_NODE_LAST] = true;
         for (i = 0; i < p->found->count; i++) {
                 const struct cl_report *report = &p->found->reports[i];
 
@@ -346,32 +383,166 @@ static void plan_cluster_id(struct planning *p)
 
 static int plan_epoch(struct planning *p)
 {
+        struct cl_reseed_pool *pool = p->pool;
+        const struct cl_report_epoch *newest = plan_newest(p);
         struct eng_error error = {""};
         uint8_t *body = calloc(1, ENG_EPOCH_BODY_MAX);
-        int rv = body == NULL ? -ENOMEM : eng_epoch_reseed(p->newest->epoch, p->newest->epoch_len, p->out->given_up, body, &p->out->config.epoch_len, &error);
+        int rv = body == NULL ? -ENOMEM : eng_epoch_reseed(newest->epoch, newest->epoch_len, pool->given_up, body, &pool->config.epoch_len, &error);
 
         if (rv == 0) {
-                memcpy(p->out->config.epoch, body, p->out->config.epoch_len);
-                memcpy(p->out->config.store_id, p->store, CL_ID);
-                eng_epoch_read(body, p->out->config.epoch_len, &p->out->epoch);
-                p->out->config.number = p->out->epoch.number;
+                memcpy(pool->config.epoch, body, pool->config.epoch_len);
+                memcpy(pool->config.store_id, pool->store, CL_ID);
+                eng_epoch_read(body, pool->config.epoch_len, &pool->epoch);
+                pool->config.number = pool->epoch.number;
         }
         free(body);
-        return rv == 0 ? 0 : plan_end(p->out, rv, "%.250s", error.text);
+        return rv == 0 ? 0 : plan_end(p->out, rv, "%s%.230s", p->of, error.text);
+}
+
+/* ---- which pools ----------------------------------------------------------------------------- */
+
+static struct cl_reseed_pool *pool_of_store(struct cl_reseed_plan *out, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < out->pool_count; i++)
+                if (memcmp(out->pools[i].store, store, CL_ID) == 0)
+                        return &out->pools[i];
+        return NULL;
+}
+
+/* Stores of drives that count, with the numbers that their terms name; 0: none does. */
+static int find_stores(struct planning *p)
+{
+        struct cl_reseed_plan *out = p->out;
+        unsigned i, j;
+
+        for (i = 0; i < p->found->count; i++)
+                for (j = 0; j < p->found->reports[i].held_count; j++) {
+                        const struct cl_report *report = &p->found->reports[i];
+                        const struct cl_held *held = &report->held[j];
+                        const unsigned number = held->term.node / (CL_NODE_LAST + 1);
+                        struct cl_reseed_pool *pool = pool_of_store(out, held->store);
+
+                        if (!held_counts(held) || wish_names(p->wish, report->node))
+                                continue;
+                        if (pool == NULL && out->pool_count == CL_POOLS_MAX)
+                                return plan_end(out, -EINVAL, "drives of more than %u pools were reported", CL_POOLS_MAX);
+                        if (pool == NULL) {
+                                pool = &out->pools[out->pool_count++];
+                                memcpy(pool->store, held->store, CL_ID);
+                        }
+                        if (number != 0 && pool->number != 0 && pool->number != number)
+                                return plan_end(out, -EINVAL, "node %u, slot %u: drives of one pool were led as pool %u and as pool %u", (unsigned)report->node, held->slot, pool->number, number);
+                        pool->number = number != 0 ? number : pool->number;
+                }
+        return 0;
+}
+
+static int order_of_pools(const void *a, const void *b)
+{
+        const struct cl_reseed_pool *x = a, *y = b;
+
+        return (x->number > y->number) - (x->number < y->number);
+}
+
+/* A pool that was never led has nothing, and gets a number that is left. */
+static void number_the_rest(struct cl_reseed_plan *out)
+{
+        unsigned i, j, number = CL_POOL;
+
+        for (i = 0; i < out->pool_count; i++)
+                while (out->pools[i].number == 0) {
+                        for (j = 0; j < out->pool_count && out->pools[j].number != number; j++)
+                                ;
+                        if (j == out->pool_count)
+                                out->pools[i].number = number;
+                        number++;
+                }
+}
+
+/* All pools have been reported that some folder knows of: one that is not written would be lost. */
+static int find_pools(struct planning *p)
+{
+        struct cl_reseed_plan *out = p->out;
+        unsigned i, most;
+        int rv = find_stores(p);
+
+        if (rv != 0)
+                return rv;
+        number_the_rest(out);
+        qsort(out->pools, out->pool_count, sizeof(out->pools[0]), order_of_pools);
+        most = out->pool_count > 0 ? out->pools[out->pool_count - 1].number : CL_POOL;
+        for (i = 0; i < p->found->count; i++)
+                most = p->found->reports[i].pools > most ? p->found->reports[i].pools : most;
+        for (i = 0; i < most; i++) {
+                if (i < out->pool_count && out->pools[i].number == CL_POOL + i)
+                        continue;
+                if (i + 1 < out->pool_count && out->pools[i + 1].number == out->pools[i].number)
+                        return plan_end(out, -EINVAL, "drives of two stores say that they are of pool %u", out->pools[i].number);
+                if (i > 0 && i < out->pool_count && out->pools[i].number == out->pools[i - 1].number)
+                        return plan_end(out, -EINVAL, "drives of two stores say that they are of pool %u", out->pools[i].number);
+                return most == CL_POOL ? plan_end(out, -EAGAIN, "no node has reported a drive of the pool yet")
+                                       : plan_end(out, -EAGAIN, "no node has reported a drive of pool %u yet", CL_POOL + i);
+        }
+        return 0;
+}
+
+static void plan_pool_line(struct cl_reseed_plan *out, const struct cl_reseed_pool *pool)
+{
+        char of[16] = "";
+
+        if (out->pool_count > 1)
+                snprintf(of, sizeof(of), "pool %u: ", pool->number);
+        plan_line(out, "%snewest epoch %" PRIu64 ", next %" PRIu64 "; generation %" PRIu64, of, pool->newest, pool->epoch.number, out->next.number);
+}
+
+static int plan_begin_pool(struct planning *p, struct cl_reseed_pool *pool)
+{
+        int rv;
+
+        p->pool = pool;
+        p->newest = NULL;
+        if (p->out->pool_count > 1)
+                snprintf(p->of, sizeof(p->of), "pool %u: ", pool->number);
+        rv = find_newest(p);
+        if (rv == 0)
+                pool->epoch = p->epoch;
+        return rv;
+}
+
+static int plan_pool(struct planning *p, struct cl_reseed_pool *pool)
+{
+        int rv = plan_begin_pool(p, pool);
+
+        if (rv == 0)
+                rv = find_forks(p);
+        if (rv == 0)
+                rv = judge_slots(p);
+        return rv == 0 ? plan_epoch(p) : rv;
 }
 
 void cl_reseed_plan(const struct cl_reseed_found *found, const struct cl_reseed_wish *wish, struct cl_reseed_plan *out)
 {
         struct planning p = {.found = found, .wish = wish, .out = out};
+        unsigned i;
 
         memset(out, 0, sizeof(*out));
         plan_generation(&p);
         plan_cluster_id(&p);
         plan_switches(&p);
-        if (find_newest(&p) != 0 || find_forks(&p) != 0)
+        if (find_pools(&p) != 0)
                 return;
+        for (i = 0; i < out->pool_count; i++)
+                if (plan_begin_pool(&p, &out->pools[i]) != 0)
+                        return;
         plan_boots(&p);
-        if (check_numbers(&p) != 0 || judge_slots(&p) != 0 || plan_epoch(&p) != 0)
+        if (check_wish(&p) != 0 || check_numbers(&p) != 0)
                 return;
-        plan_line(out, "newest epoch %" PRIu64 ", next %" PRIu64 "; generation %" PRIu64, p.epoch.number, out->epoch.number, out->next.number);
+        out->fenced = true;
+        for (i = 0; i < out->pool_count; i++)
+                if (plan_pool(&p, &out->pools[i]) != 0)
+                        return;
+        for (i = 0; i < out->pool_count; i++)
+                plan_pool_line(out, &out->pools[i]);
 }

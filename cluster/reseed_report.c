@@ -50,30 +50,53 @@ static json_t *all_held_json(const struct cl_report *report)
         return held;
 }
 
-static json_t *past_json(const struct cl_report *report)
+static json_t *past_json(const struct cl_report_epoch *epoch)
 {
         json_t *past = json_array();
         unsigned i;
 
-        for (i = 0; i < report->past_count; i++)
-                json_array_append_new(past, json_pack("[I,o]", (json_int_t)report->past[i].number, hex_json(report->past[i].id, CL_ID)));
+        for (i = 0; i < epoch->past_count; i++)
+                json_array_append_new(past, json_pack("[I,o]", (json_int_t)epoch->past[i].number, hex_json(epoch->past[i].id, CL_ID)));
         return past;
+}
+
+static json_t *epoch_json(const struct cl_report_epoch *epoch)
+{
+        char text[CL_EPOCH_MAX / 3 * 4 + 8] = "";
+
+        if (epoch->epoch_len > 0)
+                s3_base64_encode(epoch->epoch, epoch->epoch_len, text);
+        return json_string(text);
+}
+
+/* Of the second store on. */
+static json_t *more_json(const struct cl_report *report)
+{
+        json_t *more = json_array();
+        unsigned i;
+
+        for (i = 1; i < report->epoch_count; i++)
+                json_array_append_new(more, json_pack("{s:o, s:o, s:o}", "store", hex_json(report->epochs[i].store, CL_ID), "epoch", epoch_json(&report->epochs[i]), "past",
+                                                      past_json(&report->epochs[i])));
+        return more;
 }
 
 size_t cl_report_write(const struct cl_report *report, char out[CL_REPORT_MAX])
 {
-        char epoch[CL_EPOCH_MAX / 3 * 4 + 8] = "";
         json_t *object;
         size_t len;
 
-        if (report->epoch_len > 0)
-                s3_base64_encode(report->epoch, report->epoch_len, epoch);
-        object = json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:s, s:o}", "node", (int)report->node, "name", report->self.name,
+        object = json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "node", (int)report->node, "name", report->self.name,
                            "address", report->self.address, "s3", report->self.s3, "rack", (int)report->self.rack, "boot", (json_int_t)report->boot, "etcd",
                            number64_json(report->seen.cluster_id), "generation", (json_int_t)report->seen.generation.number, "random", number64_json(report->seen.generation.random),
                            "revision", (json_int_t)report->seen.revision, "fence", (json_int_t)report->fence.number, "fence_random", number64_json(report->fence.random),
                            "cluster_id", hex_json(report->cluster_id, report->has_cluster_id ? CL_ID : 0), "switches",
-                           hex_json(report->switches, strnlen(report->switches, CL_SWITCHES_MAX - 1)), "held", all_held_json(report), "epoch", epoch, "past", past_json(report));
+                           hex_json(report->switches, strnlen(report->switches, CL_SWITCHES_MAX - 1)), "held", all_held_json(report), "epoch", epoch_json(&report->epochs[0]), "past",
+                           past_json(&report->epochs[0]));
+        if (report->epoch_count > 1)
+                json_object_set_new(object, "more", more_json(report));
+        if (report->pools > 1)
+                json_object_set_new(object, "pools", json_integer(report->pools));
         len = object == NULL ? 0 : json_dumpb(object, out, CL_REPORT_MAX, JSON_COMPACT);
         json_decref(object);
         return len <= CL_REPORT_MAX ? len : 0;
@@ -150,7 +173,7 @@ static bool read_all_held(const json_t *array, struct cl_report *out)
         return true;
 }
 
-static bool read_past(const json_t *array, struct cl_report *out)
+static bool read_past(const json_t *array, struct cl_report_epoch *out)
 {
         size_t i;
 
@@ -167,7 +190,7 @@ static bool read_past(const json_t *array, struct cl_report *out)
 }
 
 /* "": none. */
-static bool read_epoch(const json_t *text, struct cl_report *out)
+static bool read_epoch(const json_t *text, struct cl_report_epoch *out)
 {
         const char *s = json_is_string(text) ? json_string_value(text) : NULL;
         size_t n = s != NULL ? json_string_length(text) : 0;
@@ -182,6 +205,27 @@ static bool read_epoch(const json_t *text, struct cl_report *out)
                eng_epoch_read(out->epoch, out->epoch_len, &info) == 0;
 }
 
+/* The first store is that of the first drive; the others come under "more". Optional: a build before had one store. */
+static bool read_epochs(const json_t *object, struct cl_report *out)
+{
+        const json_t *more = json_object_get(object, "more");
+        size_t i, count = json_array_size(more);
+
+        out->epoch_count = out->held_count > 0 ? 1 : 0;
+        if (out->held_count > 0)
+                memcpy(out->epochs[0].store, out->held[0].store, CL_ID);
+        if (!read_epoch(json_object_get(object, "epoch"), &out->epochs[0]) || !read_past(json_object_get(object, "past"), &out->epochs[0]) || count >= CL_POOLS_MAX)
+                return false;
+        for (i = 0; i < count; i++) {
+                const json_t *one = json_array_get(more, i);
+                struct cl_report_epoch *epoch = &out->epochs[out->epoch_count++];
+
+                if (!report_hex(json_object_get(one, "store"), epoch->store, CL_ID) || !read_epoch(json_object_get(one, "epoch"), epoch) || !read_past(json_object_get(one, "past"), epoch))
+                        return false;
+        }
+        return true;
+}
+
 static bool read_variable_hex(const json_t *text, uint8_t *out, size_t room, size_t *len)
 {
         if (!json_is_string(text))
@@ -192,7 +236,8 @@ static bool read_variable_hex(const json_t *text, uint8_t *out, size_t room, siz
 
 static bool report_take(const json_t *object, struct cl_report *out)
 {
-        uint64_t node, rack, revision;
+        const json_t *pools = json_object_get(object, "pools");
+        uint64_t node, rack, revision, count = 0;
         size_t len;
 
         if (!report_number(json_object_get(object, "node"), CL_NODE_LAST, &node) || node == 0 || !report_number(json_object_get(object, "rack"), UINT16_MAX, &rack) ||
@@ -204,6 +249,9 @@ static bool report_take(const json_t *object, struct cl_report *out)
             !report_hex64(object, "random", &out->seen.generation.random) || !report_number(json_object_get(object, "revision"), INT64_MAX, &revision) ||
             !report_number(json_object_get(object, "fence"), INT64_MAX, &out->fence.number) || !report_hex64(object, "fence_random", &out->fence.random))
                 return false;
+        if (pools != NULL && !report_number(pools, CL_POOLS_MAX, &count))
+                return false;
+        out->pools = (unsigned)count;
         out->node = (uint16_t)node;
         out->self.rack = (uint16_t)rack;
         out->seen.revision = (int64_t)revision;
@@ -211,7 +259,7 @@ static bool report_take(const json_t *object, struct cl_report *out)
                 return false;
         out->has_cluster_id = len != 0;
         return read_variable_hex(json_object_get(object, "switches"), (uint8_t *)out->switches, CL_SWITCHES_MAX - 1, &len) &&
-               read_all_held(json_object_get(object, "held"), out) && read_past(json_object_get(object, "past"), out) && read_epoch(json_object_get(object, "epoch"), out);
+               read_all_held(json_object_get(object, "held"), out) && read_epochs(object, out);
 }
 
 int cl_report_read(const void *value, size_t len, struct cl_report *out)
@@ -243,28 +291,53 @@ static bool term_is_newest(const struct cl_report *report, const struct eng_term
         return !eng_term_is_none(term);
 }
 
-static void report_take_epoch(struct cl_report *report, const struct rem_known *known)
+static void report_take_epoch(struct cl_report_epoch *epoch, const struct rem_known *known)
 {
         unsigned i;
 
-        memcpy(report->epoch, known->body, known->body_len);
-        report->epoch_len = known->body_len;
-        report->past_count = known->past_count;
+        memcpy(epoch->epoch, known->body, known->body_len);
+        epoch->epoch_len = known->body_len;
+        epoch->past_count = known->past_count;
         for (i = 0; i < known->past_count; i++) {
-                report->past[i].number = known->past[i].number;
-                memcpy(report->past[i].id, known->past[i].id, CL_ID);
+                epoch->past[i].number = known->past[i].number;
+                memcpy(epoch->past[i].id, known->past[i].id, CL_ID);
         }
+}
+
+const struct cl_report_epoch *cl_report_epoch_of(const struct cl_report *report, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < report->epoch_count; i++)
+                if (memcmp(report->epochs[i].store, store, CL_ID) == 0)
+                        return &report->epochs[i];
+        return NULL;
+}
+
+/* Of a store that may be new. NULL: there are too many. */
+static struct cl_report_epoch *report_epoch_at(struct cl_report *report, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < report->epoch_count; i++)
+                if (memcmp(report->epochs[i].store, store, CL_ID) == 0)
+                        return &report->epochs[i];
+        if (report->epoch_count == CL_POOLS_MAX)
+                return NULL;
+        memcpy(report->epochs[report->epoch_count].store, store, CL_ID);
+        return &report->epochs[report->epoch_count++];
 }
 
 int cl_report_add(struct cl_report *report, const struct eng_identity *identity, const struct rem_known *known, bool fenced, const char *fault)
 {
         struct cl_held *held = &report->held[report->held_count];
+        struct cl_report_epoch *epoch = report->held_count == CL_DRIVES_MAX ? NULL : report_epoch_at(report, identity->store_id);
         struct eng_epoch_info newest = {0};
 
-        if (report->held_count == CL_DRIVES_MAX)
+        if (epoch == NULL)
                 return -ENOSPC;
-        if (report->epoch_len > 0)
-                eng_epoch_read(report->epoch, report->epoch_len, &newest);
+        if (epoch->epoch_len > 0)
+                eng_epoch_read(epoch->epoch, epoch->epoch_len, &newest);
         *held = (struct cl_held){.slot = identity->slot, .epoch = known->epoch, .term = known->term, .fenced = fenced};
         memcpy(held->drive, identity->drive_id, CL_ID);
         memcpy(held->store, identity->store_id, CL_ID);
@@ -276,6 +349,6 @@ int cl_report_add(struct cl_report *report, const struct eng_identity *identity,
         }
         report->held_count++;
         if (known->epoch > newest.number)
-                report_take_epoch(report, known);
+                report_take_epoch(epoch, known);
         return 0;
 }

@@ -155,7 +155,7 @@ void mr_reply_free(struct mr_reply *reply);
  * by turns, at most MR_ADMIN_QUERY_MAX pairs, ended by a NULL; NULL: none. 0 for any answer,
  * whatever its status.
  */
-#define MR_ADMIN_QUERY_MAX 4
+#define MR_ADMIN_QUERY_MAX 8
 int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
              struct mr_reply *out, struct mr_error *err);
 /* The same as a POST with a body, which is referenced until it returns. */

@@ -22,7 +22,7 @@
 #define CL_VALUE_MAX     (1u << 20)
 #define CL_TXN_BYTES_MAX (1u << 20) /* keys and values of a transaction; etcd takes 1.5 MiB */
 #define CL_COMPARES_MAX  32u
-#define CL_OPS_MAX       64u /* of one branch of a transaction */
+#define CL_OPS_MAX       96u /* of one branch of a transaction; etcd takes 128 */
 #define CL_PAGE_KEYS     1000u
 #define CL_ANSWER_MAX    (64u << 20) /* keys and values of an answer, each with CL_KEY_COST more */
 #define CL_KEY_COST      128u

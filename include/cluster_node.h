@@ -6,7 +6,7 @@
  *   cl_name_take   the number of the node's name
  *   cl_join        boot number, and the node's own entry
  *   cl_elector     asks drive servers, and says when to lead
- *   cl_create      the first pool of a new cluster
+ *   cl_create      the pools of a new cluster, or further ones
  *
  * Each on one loop, but where it says any thread. They take time and chance from the loop.
  */
@@ -19,7 +19,8 @@
 #include "engine_folder.h"
 #include "remote.h"
 
-#define CL_POOL       1u /* the only one yet */
+#define CL_POOL       1u /* the first one, which each cluster has */
+#define CL_POOLS_MAX  16u /* of a cluster: pools 1 to this one */
 #define CL_MEMBERS_MAX 256u
 #define CL_LOOK_MS    500u
 #define CL_HURRY_MS   50u
@@ -35,6 +36,7 @@ struct cl_node_file {
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
         bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
         uint64_t boot;        /* the highest boot number of the node that was known when this was written */
+        unsigned pools;       /* the highest number of a pool likewise; 0, 1: the cluster has one, or was not made yet */
         struct cl_generation fence; /* a reseed has asked what the drive holds: it serves no older generation any more. 0: none has */
         char switches[CL_SWITCHES_MAX]; /* of the cluster, as etcd had them */
         struct cl_seen seen;
@@ -52,19 +54,28 @@ struct cl_member {
         struct cl_node node;
 };
 
+/* What etcd has of a pool. Zeroes: what is not there. */
+struct cl_pool {
+        unsigned number;
+        bool has_config, is_led;
+        struct cl_config config;
+        struct eng_epoch_info epoch; /* of config */
+        struct cl_owner leader;
+        int64_t config_revision, leader_revision;
+};
+
 /* All of one revision. Fields that are not there are zeroes. */
 struct cl_view {
         int64_t revision;
-        bool has_format, has_pool, is_led;
+        bool has_format;
         struct cl_format format;
-        struct cl_config config;
-        struct eng_epoch_info epoch; /* of config */
-        int64_t config_revision, leader_revision, request_revision;
+        unsigned pool_count;
+        struct cl_pool *pools; /* by number */
+        int64_t request_revision;
         bool has_request; /* a reseed is under way: `request` is the format that it is to end with */
         struct cl_format request;
         uint64_t boots[CL_NODE_LAST + 1]; /* boots/N; 0: there is none */
         char switches[CL_SWITCHES_MAX];
-        struct cl_owner leader;
         struct cl_names names;
         int64_t names_revision; /* 0: there is none */
         bool names_bad; /* they make no sense: nobody can be added */
@@ -73,6 +84,8 @@ struct cl_view {
 };
 /* Any thread. NULL: there is no such node. */
 const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t number);
+/* Any thread. Never NULL: of a pool that is not there, one that has nothing. */
+const struct cl_pool *cl_view_pool(const struct cl_view *view, unsigned number);
 /* Copies what it holds. -ENOMEM. Any thread. */
 int cl_view_copy(struct cl_view *to, const struct cl_view *from);
 void cl_view_free(struct cl_view *view);
@@ -174,6 +187,7 @@ void cl_join(struct cl_join *join);
 struct cl_elector;
 struct cl_elector_options {
         uint16_t node;
+        unsigned pool;
         struct rem_client *client; /* without a term */
         struct rem_server *server; /* of this node */
         /*
@@ -186,6 +200,8 @@ struct cl_elector_options {
         void (*hurry)(void *arg);
         /* What keeps it from leading, whenever that changes; "": another node does. */
         void (*waits)(void *arg, const char *why);
+        /* After each round: so many nodes that could lead go before this one, where the cluster has several pools. NULL: nobody wants to know. */
+        void (*before)(void *arg, unsigned nodes);
         void *arg;
 };
 /* -ENOMEM. */
@@ -204,8 +220,8 @@ uint64_t cl_elector_rest(unsigned times);
 /* ---- a new cluster --------------------------------------------------------------------------- */
 
 /*
- * Makes a pool of the drives that these nodes announce, and then the cluster. Nothing is done if there is one. Zero
- * it, fill in the first part.
+ * Makes pools of the drives that these nodes announce, and then the cluster. Nothing is done if there is one. The drives of each
+ * node are dealt in turn, beginning with another pool at each node, so pools are alike. Zero it, fill in the first part.
  */
 struct cl_create {
         struct cl_etcd *etcd;
@@ -213,17 +229,22 @@ struct cl_create {
         const struct cl_view *view; /* just read; has all these nodes */
         const uint16_t *nodes;
         unsigned node_count;
-        unsigned k, m; /* 0+0: by the number of nodes and drives */
-        bool dry;      /* nothing is written: config is what would be */
+        unsigned k, m;  /* of each pool. 0+0: by the number of its nodes and drives */
+        unsigned pools; /* 0: one, or as many as were begun before it was cut off */
+        bool more;      /* there is a cluster, which gets these pools of drives that are in none */
+        bool dry;       /* nothing is written: config is what would be */
         void (*done)(struct cl_create *create);
         void *arg;
         /* the answer: 0; -EEXIST: there is a cluster of this name; -EINVAL: no pool can be made of them; -EAGAIN; -ENOMEM */
         int rv;
         char text[CL_TEXT_MAX];
-        struct cl_config config; /* the pool */
+        unsigned first, last;    /* numbers of the pools */
+        struct cl_config config[CL_POOLS_MAX + 1]; /* by number */
         /* private */
+        bool there[CL_POOLS_MAX + 1]; /* it is in etcd */
+        unsigned now;
         struct cl_cas cas;
-        char keys[2][CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+        char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
 };
 void cl_create(struct cl_create *create);
 

@@ -16,7 +16,7 @@
 
 #include "cluster_node.h"
 
-#define CL_REPORT_MAX      (96u << 10) /* of its value in etcd */
+#define CL_REPORT_MAX      (192u << 10) /* of its value in etcd */
 #define CL_RESEED_NODES    24u         /* one transaction writes them all */
 #define CL_RESEED_BOOTS    4096u       /* above all boot numbers that are known: nobody starts so often unseen */
 #define CL_RESEED_LINES    96u
@@ -25,7 +25,7 @@
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* A folder that should be a drive of the pool. */
+/* A folder that should be a drive of a pool. */
 struct cl_held {
         uint8_t drive[CL_ID], store[CL_ID];
         unsigned slot;
@@ -34,6 +34,18 @@ struct cl_held {
         struct eng_term term; /* its newest TERM record but the fence's */
         bool fenced;          /* nothing older than the fence is taken by it any more, durably */
         char fault[160];      /* why nothing is known of it; "": it is */
+};
+
+/* What the drives of one store know of its epochs. */
+struct cl_report_epoch {
+        uint8_t store[CL_ID];
+        size_t epoch_len; /* of the held drive with the newest EPOCH record */
+        _Alignas(8) uint8_t epoch[CL_EPOCH_MAX];
+        unsigned past_count;
+        struct {
+                uint64_t number;
+                uint8_t id[CL_ID];
+        } past[REM_PAST_MAX];
 };
 
 struct cl_report {
@@ -45,22 +57,19 @@ struct cl_report {
         bool has_cluster_id;
         uint8_t cluster_id[CL_ID]; /* of the newest TERM record: that `format` had */
         char switches[CL_SWITCHES_MAX];
+        unsigned pools; /* the highest number of a pool that its folders know of; 0: none does */
         unsigned held_count;
         struct cl_held held[CL_DRIVES_MAX];
-        /* of the held drive with the newest EPOCH record */
-        size_t epoch_len;
-        _Alignas(8) uint8_t epoch[CL_EPOCH_MAX];
-        unsigned past_count;
-        struct {
-                uint64_t number;
-                uint8_t id[CL_ID];
-        } past[REM_PAST_MAX];
+        unsigned epoch_count;
+        struct cl_report_epoch epochs[CL_POOLS_MAX]; /* one for each store that it has drives of */
 };
+/* Any thread. NULL: it has no drive of that store. */
+const struct cl_report_epoch *cl_report_epoch_of(const struct cl_report *report, const uint8_t store[CL_ID]);
 /* Functions over values; any thread. At most CL_REPORT_MAX bytes; 0: no memory, or no room. */
 size_t cl_report_write(const struct cl_report *report, char out[CL_REPORT_MAX]);
 /* 0, -EBADMSG, -ENOMEM. */
 int cl_report_read(const void *value, size_t len, struct cl_report *out);
-/* What a drive has answered becomes part of the report. -ENOSPC. */
+/* What a drive has answered becomes part of the report. -ENOSPC: too many drives, or stores. */
 int cl_report_add(struct cl_report *report, const struct eng_identity *identity, const struct rem_known *known, bool fenced, const char *fault);
 
 /* ---- a node, before it joins ----------------------------------------------------------------- */
@@ -75,8 +84,8 @@ struct cl_reseed_self {
         uint16_t node;
         struct cl_seen seen;        /* of the node's folders */
         struct cl_generation fence; /* likewise */
-        bool has_store;
-        uint8_t store[CL_ID]; /* that its drives are of */
+        unsigned store_count;
+        uint8_t stores[CL_POOLS_MAX][CL_ID]; /* that its drives are of */
 };
 /* etcd_id: of etcd, as the header of its answers has it. now: the generation that is meant; `cluster_id` with FENCE. */
 enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view, struct cl_format *now);
@@ -89,7 +98,7 @@ const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, 
 struct cl_reseed_wish {
         unsigned node_count;
         uint16_t nodes[CL_RESEED_NODES];
-        uint64_t slots;
+        uint64_t slots[CL_POOLS_MAX + 1]; /* of each pool, by number */
 };
 
 /* What etcd and the nodes have said. */
@@ -98,20 +107,28 @@ struct cl_reseed_found {
         struct cl_report *reports; /* by node; CL_RESEED_NODES of them */
         bool has_format, has_request;
         struct cl_format format, request;
-        int64_t format_revision, config_revision, leader_revision, request_revision;
+        int64_t format_revision, request_revision, config_revision[CL_POOLS_MAX + 1];
         uint64_t boots[CL_NODE_LAST + 1]; /* that etcd has */
+};
+
+/* What a pool is to have. */
+struct cl_reseed_pool {
+        unsigned number;
+        uint8_t store[CL_ID];
+        uint64_t newest; /* the newest EPOCH record's number */
+        uint64_t given_up;
+        struct cl_config config;
+        struct eng_epoch_info epoch; /* of config */
 };
 
 struct cl_reseed_plan {
         int rv; /* 0: it can be done. -EAGAIN: something has not reported yet; -EINVAL: it cannot be done so. `text` says why */
         char text[CL_TEXT_MAX];
-        uint64_t newest; /* the newest EPOCH record's number */
         bool fenced;     /* all drives that count are fenced by the request */
         bool outdated;   /* somebody knows a generation that is not below the request's: another request is needed */
         struct cl_generation next; /* for a request: above all that are known */
-        uint64_t given_up;
-        struct cl_config config;
-        struct eng_epoch_info epoch; /* of config */
+        unsigned pool_count;
+        struct cl_reseed_pool pools[CL_POOLS_MAX]; /* by number */
         bool has_cluster_id;
         uint8_t cluster_id[CL_ID];
         uint64_t boots[CL_NODE_LAST + 1]; /* 0: none is written */
@@ -147,8 +164,8 @@ struct cl_reseed {
         struct lp_loop *loop;
         uint64_t until, ask_at;
         bool asked, written;
-        struct cl_compare compares[3];
-        char compare_keys[3][CL_KEY_NAME_MAX];
+        struct cl_compare compares[2 + CL_POOLS_MAX];
+        char compare_keys[2 + CL_POOLS_MAX][CL_KEY_NAME_MAX];
         struct cl_op ops[CL_OPS_MAX];
         unsigned op_count;
         char told[CL_TEXT_MAX], prefix[CL_KEY_NAME_MAX], request_key[CL_KEY_NAME_MAX], reports_key[CL_KEY_NAME_MAX];

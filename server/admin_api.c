@@ -140,6 +140,19 @@ static const char *not_now(struct srv_admin *admin)
         return NULL;
 }
 
+/* Requests for buckets of a pool that is not ready are answered 503; the others go on. */
+static json_t *ready_pools(const struct srv_admin *admin)
+{
+        struct srv_pool_statistics pools[CL_POOLS_MAX];
+        unsigned i, count = srv_pools_read(&admin->source, pools);
+        json_t *list = json_array();
+
+        for (i = 0; i < count; i++)
+                json_array_append_new(list, json_pack("{s:i, s:b, s:b, s:s, s:b}", "pool", (int)pools[i].number, "ready", pools[i].ready, "writable", pools[i].writable, "reason",
+                                                      pools[i].reason, "leads", (int)(atomic_load(&admin->leads) >> pools[i].number & 1)));
+        return list;
+}
+
 static struct admin_answer get_ready(struct admin_request *request)
 {
         struct eng_health *health = malloc(sizeof(*health));
@@ -164,7 +177,9 @@ static struct admin_answer get_ready(struct admin_request *request)
                          srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
         free(health);
         if (request->admin->ask_leader != NULL && json != NULL)
-                json_object_set_new(json, "leads", json_boolean(atomic_load(&request->admin->leads)));
+                json_object_set_new(json, "leads", json_boolean(atomic_load(&request->admin->leads) >> CL_POOL & 1));
+        if (request->admin->source.pool_count > 0 && json != NULL)
+                json_object_set_new(json, "pools", ready_pools(request->admin));
         return srv_admin_json(ready ? 200 : 503, json);
 }
 
@@ -388,29 +403,29 @@ typedef struct admin_answer (*admin_handler)(struct admin_request *request);
 static const struct route {
         const char *path;
         admin_handler get, post; /* NULL: 405 */
-        bool of_pool;            /* a node asks its leader */
+        enum { AT_NODE, AT_LEADER, AT_LEADERS } asked; /* in a cluster: the node itself, a pool's leader, or all of them, of a switch */
 } routes[] = {
-        {"/health/live", get_live, NULL, false},
-        {"/health/ready", get_ready, NULL, false},
-        {"/metrics", get_metrics, NULL, false},
-        {"/metrics/pool", get_metrics, NULL, true},
-        {"/admin/v1/cluster", srv_admin_get_cluster, NULL, false},
-        {"/admin/v1/pool", srv_admin_get_pool, NULL, true},
-        {"/admin/v1/probe", srv_admin_get_probe, NULL, true},
-        {"/admin/v1/info", get_info, NULL, true},
-        {"/admin/v1/verify", get_verify, post_verify, true},
-        {"/admin/v1/scrub", answer_scrub, post_scrub, true},
-        {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives, true},
-        {"/admin/v1/nodes", srv_admin_get_nodes, srv_admin_post_nodes, true},
-        {"/admin/v1/heal", srv_admin_get_heal, NULL, true},
-        {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start, true},
-        {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only, true},
-        {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance, true},
-        {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock, true},
-        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people, false},
-        {"/admin/v1/accounts", NULL, srv_admin_post_accounts, false},
-        {"/admin/v1/support", srv_admin_get_support, NULL, false},
-        {"/admin/v1/trace", srv_admin_get_trace, NULL, false},
+        {"/health/live", get_live, NULL, AT_NODE},
+        {"/health/ready", get_ready, NULL, AT_NODE},
+        {"/metrics", get_metrics, NULL, AT_NODE},
+        {"/metrics/pool", get_metrics, NULL, AT_LEADER},
+        {"/admin/v1/cluster", srv_admin_get_cluster, NULL, AT_NODE},
+        {"/admin/v1/pool", srv_admin_get_pool, NULL, AT_LEADER},
+        {"/admin/v1/probe", srv_admin_get_probe, NULL, AT_LEADER},
+        {"/admin/v1/info", get_info, NULL, AT_LEADER},
+        {"/admin/v1/verify", get_verify, post_verify, AT_LEADER},
+        {"/admin/v1/scrub", answer_scrub, post_scrub, AT_LEADER},
+        {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives, AT_LEADER},
+        {"/admin/v1/nodes", srv_admin_get_nodes, srv_admin_post_nodes, AT_LEADER},
+        {"/admin/v1/heal", srv_admin_get_heal, NULL, AT_LEADER},
+        {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start, AT_LEADER},
+        {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only, AT_LEADERS},
+        {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance, AT_LEADERS},
+        {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock, AT_LEADER},
+        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people, AT_NODE},
+        {"/admin/v1/accounts", NULL, srv_admin_post_accounts, AT_NODE},
+        {"/admin/v1/support", srv_admin_get_support, NULL, AT_NODE},
+        {"/admin/v1/trace", srv_admin_get_trace, NULL, AT_NODE},
 };
 
 static const struct route *find_route(struct s3_str path)
@@ -439,7 +454,9 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
                 return srv_admin_error(404, "NotFound", "there is nothing at this path");
         handler = get ? route->get : post ? route->post : NULL;
         if (handler != NULL)
-                return route->of_pool && request->admin->ask_leader != NULL ? srv_admin_forward(request) : handler(request);
+                return request->admin->ask_leader == NULL || route->asked == AT_NODE ? handler(request)
+                       : route->asked == AT_LEADERS                                 ? srv_admin_ask_switch(request)
+                                                                                    : srv_admin_ask_pool(request);
         answer = srv_admin_error(405, "MethodNotAllowed", "this path does not take this method");
         answer.allow = route->post == NULL ? "GET, HEAD" : route->get == NULL ? "POST" : "GET, HEAD, POST";
         return answer;
@@ -448,7 +465,7 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
 struct admin_answer srv_admin_answer_of_pool(struct admin_request *request)
 {
         const struct route *route = find_route(request->parts.path);
-        admin_handler handler = route == NULL || !route->of_pool ? NULL : strcmp(request->method, "POST") == 0 ? route->post : route->get;
+        admin_handler handler = route == NULL || route->asked == AT_NODE ? NULL : strcmp(request->method, "POST") == 0 ? route->post : route->get;
 
         return handler != NULL ? handler(request) : srv_admin_error(404, "NotFound", "there is nothing at this path at the pool's leader");
 }

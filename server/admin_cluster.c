@@ -24,6 +24,7 @@
 #define PROBE_MAX     (1u << 20)
 #define MEASURE_TIMES 16u
 #define MEASURE_MS    3000u
+#define ASK_POOLS_NS  (5000ull * 1000 * 1000)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -50,12 +51,11 @@ static const char *reach_refusal(enum net_reason reason)
 /* Of all its processes that are known, the one that was heard of last. False: none is known. */
 static bool reach_node(struct net *net, uint16_t number, struct net_peer_state *out)
 {
-        const uint16_t parties[] = {number, cl_party(number, CL_POOL), cl_party(number, CL_POOL_HOMES)};
         bool found = false;
         unsigned i;
 
-        for (i = 0; net != NULL && i < sizeof(parties) / sizeof(parties[0]); i++) {
-                struct net_peer *peer = net_peer_find(net, parties[i]);
+        for (i = 0; net != NULL && i <= CL_POOLS_MAX + 1; i++) { /* the node process, leaders, the gateway */
+                struct net_peer *peer = net_peer_find(net, cl_party(number, i <= CL_POOLS_MAX ? i : CL_POOL_HOMES));
                 struct net_peer_state state;
 
                 if (peer == NULL)
@@ -124,9 +124,9 @@ static json_t *nodes_json(const struct srv_link *link, const struct cl_view *vie
 
 /* ---- the pool, at its leader ----------------------------------------------------------------- */
 
-static json_t *pool_drive(const struct eng_drive_info *drive, unsigned slot, const struct cl_view *view)
+static json_t *pool_drive(const struct eng_drive_info *drive, unsigned slot, const struct cl_pool *pool)
 {
-        unsigned node = slot < view->epoch.slots ? view->epoch.slot[slot].site.node : 0;
+        unsigned node = slot < pool->epoch.slots ? pool->epoch.slot[slot].site.node : 0;
 
         return json_pack("{s:i, s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "node", (int)node, "path", srv_admin_text(drive->path), "id",
                          drive->id, "state", srv_drive_state_name(drive->state), "adding", drive->adding, "filling", drive->filling, "leaving", drive->leaving,
@@ -134,13 +134,13 @@ static json_t *pool_drive(const struct eng_drive_info *drive, unsigned slot, con
                          srv_admin_number(drive->free_bytes));
 }
 
-static json_t *pool_drives(const struct eng_health *health, const struct cl_view *view)
+static json_t *pool_drives(const struct eng_health *health, const struct cl_pool *pool)
 {
         json_t *drives = json_array();
         unsigned slot;
 
         for (slot = 0; slot < health->drive_count; slot++)
-                json_array_append_new(drives, pool_drive(&health->drives[slot], slot, view));
+                json_array_append_new(drives, pool_drive(&health->drives[slot], slot, pool));
         return drives;
 }
 
@@ -173,7 +173,7 @@ static json_t *pool_json(const struct srv_admin *admin, const struct eng_health 
                          srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "sessions",
                          admin->sessions != NULL ? (int)admin->sessions(admin->sessions_arg) : 0, "objects_below", srv_admin_number(health->objects_below),
                          "lost_objects", srv_admin_number(health->lost_objects), "undecided_names", srv_admin_number(health->undecided_names), "heal",
-                         pool_heal(source->store, health), "drives", pool_drives(health, view), "nodes", nodes_json(admin->link, view));
+                         pool_heal(source->store, health), "drives", pool_drives(health, cl_view_pool(view, admin->pool)), "nodes", nodes_json(admin->link, view));
 }
 
 struct admin_answer srv_admin_get_pool(struct admin_request *request)
@@ -226,7 +226,7 @@ struct admin_answer srv_admin_get_probe(struct admin_request *request)
 
 /* ---- at any node ----------------------------------------------------------------------------- */
 
-static struct admin_answer ask_leader_for(const struct admin_request *request, const char *path)
+static struct admin_answer ask_leader_for(const struct admin_request *request, unsigned pool, const char *path)
 {
         struct admin_request ask = *request;
         char target[64];
@@ -235,10 +235,10 @@ static struct admin_answer ask_leader_for(const struct admin_request *request, c
         ask.target = target;
         ask.method = "GET";
         ask.body_len = 0;
-        return srv_admin_forward(&ask);
+        return srv_admin_forward(&ask, pool);
 }
 
-/* One answer of so many bytes; how long it took, and by how much the leader's clock is ahead. False: there was none. */
+/* One answer of so many bytes, of the first pool's leader; how long it took, and by how much its clock is ahead. False: there was none. */
 static bool probe_leader(const struct admin_request *request, unsigned bytes, uint64_t *took_ns, int64_t *ahead_ms)
 {
         struct admin_answer answer;
@@ -248,7 +248,7 @@ static bool probe_leader(const struct admin_request *request, unsigned bytes, ui
         json_t *said;
 
         snprintf(path, sizeof(path), PROBE_PATH "?bytes=%u", bytes);
-        answer = ask_leader_for(request, path);
+        answer = ask_leader_for(request, CL_POOL, path);
         *took_ns = lp_clock() - begun;
         said = answer.status == 200 && answer.body != NULL ? json_loadb(answer.body, answer.len, 0, NULL) : NULL;
         free(answer.body);
@@ -281,9 +281,9 @@ static json_t *measured_json(const struct admin_request *request)
 }
 
 /* What the leader says of its pool; else null, and *why. */
-static json_t *ask_pool(const struct admin_request *request, json_t **why)
+static json_t *ask_pool(const struct admin_request *request, unsigned pool, json_t **why)
 {
-        struct admin_answer answer = ask_leader_for(request, POOL_PATH);
+        struct admin_answer answer = ask_leader_for(request, pool, POOL_PATH);
         json_t *said;
 
         said = answer.body != NULL ? json_loadb(answer.body, answer.len, 0, NULL) : NULL;
@@ -297,6 +297,35 @@ static json_t *ask_pool(const struct admin_request *request, json_t **why)
                 *why = json_string("the pool's leader has not answered");
         json_decref(said);
         return json_null();
+}
+
+/* One that does not answer takes some seconds: the rest is not asked then. */
+static json_t *status_of_pool(const struct admin_request *request, const struct cl_view *view, const struct cl_pool *pool, uint64_t begun)
+{
+        const struct cl_member *leader = pool->is_led ? cl_view_member(view, pool->leader.node) : NULL;
+        json_t *why, *said;
+
+        if (lp_clock() - begun < ASK_POOLS_NS) {
+                said = ask_pool(request, pool->number, &why);
+        } else {
+                said = json_null();
+                why = json_string("not asked: other pools' leaders do not answer");
+        }
+        return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "number", (int)pool->number, "leader", pool->is_led ? (int)pool->leader.node : 0, "leader_name",
+                         leader != NULL ? leader->node.name : "", "epoch", srv_admin_number(pool->config.number), "pool", said, "pool_reason", why);
+}
+
+/* All of them. */
+static json_t *pools_status(const struct admin_request *request, const struct cl_view *view)
+{
+        uint64_t begun = lp_clock();
+        json_t *pools = json_array();
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].has_config)
+                        json_array_append_new(pools, status_of_pool(request, view, &view->pools[i], begun));
+        return pools;
 }
 
 static json_t *etcd_json(const struct cl_view *view, int why, const char *text)
@@ -315,16 +344,18 @@ static bool measure_wanted(const struct admin_request *request)
         return wanted;
 }
 
+/* "leader", "pool" and "pool_reason" are the first pool's. */
 static json_t *cluster_json(struct admin_request *request, const struct cl_view *view, int why, const char *text)
 {
         const struct srv_link *link = request->admin->link;
-        json_t *pool_why, *pool = ask_pool(request, &pool_why), *measured = json_is_object(pool) && measure_wanted(request) ? measured_json(request) : json_null();
-        const struct cl_member *leader = view->is_led ? cl_view_member(view, view->leader.node) : NULL;
+        json_t *pools = pools_status(request, view), *first = json_array_get(pools, 0), *pool = json_object_get(first, "pool");
+        json_t *measured = json_is_object(pool) && measure_wanted(request) ? measured_json(request) : json_null();
+        const char *leader = json_string_value(json_object_get(first, "leader_name")), *reason = json_string_value(json_object_get(first, "pool_reason"));
 
-        return json_pack("{s:s, s:s, s:i, s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "cluster", link->settings->cluster, "node", link->settings->node, "number",
+        return json_pack("{s:s, s:s, s:i, s:s, s:o, s:o, s:I, s:s, s:O?, s:s, s:o, s:o}", "cluster", link->settings->cluster, "node", link->settings->node, "number",
                          (int)link->settings->number, "version", MILLRACE_VERSION, "etcd", etcd_json(view, why, text), "nodes", nodes_json(link, view), "leader",
-                         view->is_led ? (int)view->leader.node : 0, "leader_name", leader != NULL ? leader->node.name : "", "pool", pool, "pool_reason", pool_why,
-                         "measured", measured);
+                         json_integer_value(json_object_get(first, "leader")), "leader_name", leader != NULL ? leader : "", "pool", pool, "pool_reason",
+                         reason != NULL ? reason : "the cluster has no pool yet", "measured", measured, "pools", pools);
 }
 
 struct admin_answer srv_admin_get_cluster(struct admin_request *request)

@@ -26,6 +26,8 @@ static struct admin_answer cannot_ask(ssize_t rv)
 {
         if (rv == -ETIMEDOUT)
                 return srv_admin_error(503, "Unknown", "the pool's leader has not answered in time: it may have been done");
+        if (rv == -ENOENT)
+                return srv_admin_error(503, "NotOpen", "the pool is new: this node asks its leader from its next start on");
         if (rv == -EMSGSIZE)
                 return srv_admin_error(500, "TooLong", "the answer of the pool's leader is too long");
         return srv_admin_error(503, "NotLed", "the pool has no leader that answers now: nothing was done");
@@ -50,7 +52,7 @@ static struct admin_answer far_answer(const uint8_t *bytes, size_t len)
         return answer;
 }
 
-struct admin_answer srv_admin_forward(const struct admin_request *request)
+struct admin_answer srv_admin_forward(const struct admin_request *request, unsigned pool)
 {
         size_t size = HEAD_MAX + request->body_len, head;
         uint8_t *question = malloc(size), *room = malloc(REM_ASK_ROOM + 1);
@@ -63,7 +65,7 @@ struct admin_answer srv_admin_forward(const struct admin_request *request)
                 if (head < HEAD_MAX) {
                         if (request->body_len > 0)
                                 memcpy(question + head, request->body, request->body_len);
-                        rv = request->admin->ask_leader(request->admin->ask_arg, question, head + request->body_len, room);
+                        rv = request->admin->ask_leader(request->admin->ask_arg, pool, question, head + request->body_len, room);
                 }
                 if (rv >= 0)
                         room[rv] = '\0';

@@ -273,6 +273,7 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         admin->ask_leader = options->ask_leader;
         admin->ask_arg = options->ask_arg;
         admin->link = options->link;
+        admin->pool = options->pool;
         admin->sessions = options->sessions;
         admin->sessions_arg = options->sessions_arg;
         if (admin->pings != NULL && admin->seen != NULL && options->fd >= 0)
@@ -292,7 +293,7 @@ void srv_admin_credentials_set(struct srv_admin *admin, const struct srv_credent
         pthread_mutex_unlock(&admin->lock);
 }
 
-void srv_admin_leads(struct srv_admin *admin, bool leads)
+void srv_admin_leads(struct srv_admin *admin, uint32_t leads)
 {
         atomic_store(&admin->leads, leads);
 }

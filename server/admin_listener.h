@@ -18,11 +18,12 @@ struct srv_admin_options {
         struct srv_statistics_source source;
         const char *region; /* that requests are signed for */
         int fd;             /* bound, listening; taken over when starting succeeds. -1: it listens nowhere, and is asked by srv_admin_ask() */
-        /* Of a node: answers what the pool's leader is to answer (rem_home_link_ask()). NULL: all is answered here. */
+        /* Of a node: answers what a pool's leader is to answer (rem_home_link_ask()). NULL: all is answered here. */
         struct srv_link *link; /* of a cluster's process; NULL: a store of one machine */
         unsigned (*sessions)(void *arg); /* of a leader process: gateways that are in a session with it. Any thread */
         void *sessions_arg;
-        ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
+        unsigned pool; /* of a leader process: its pool's number */
+        ssize_t (*ask_leader)(void *arg, unsigned pool, const uint8_t *bytes, size_t len, uint8_t *room);
         void *ask_arg;
         const struct srv_list *hosts; /* that calls may name beside the listener's addresses; stays */
         struct gw_gateway *tls; /* TLS with this one's pair; NULL: plain HTTP */
@@ -37,8 +38,8 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
 void srv_admin_credentials_set(struct srv_admin *admin, const struct srv_credentials *credentials);
 /* Of a leader process: what came to some node's listener, and was authorised there. Any thread; it is answered on a thread of its own. */
 void srv_admin_ask(struct srv_admin *admin, struct rem_home_asked *asked);
-/* Any thread: whether the leader process is this node's, for who asks. */
-void srv_admin_leads(struct srv_admin *admin, bool leads);
+/* Any thread: pools whose leader process is this node's, for who asks, a bit for each number. */
+void srv_admin_leads(struct srv_admin *admin, uint32_t leads);
 /* Any thread: from now on /health/ready answers 503. */
 void srv_admin_draining(struct srv_admin *admin);
 /* Ends the thread. Loops may still hold messages of it. */

@@ -18,6 +18,7 @@
 /* What an answer is made of. */
 struct nodes {
         struct cl_view view;
+        const struct cl_pool *pool; /* of it: the one that this process leads */
         struct eng_health health;
 };
 
@@ -39,11 +40,12 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
                 *answer = srv_admin_error(400, "NoCluster", "this store is no cluster's: it has no nodes");
         } else if (n == NULL || srv_link_view(request->admin->link, &n->view, &why, text) != 0) {
                 *answer = srv_admin_error(503, "OutOfMemory", "out of memory");
-        } else if (n->view.revision == 0 || !n->view.has_pool) {
+        } else if (n->view.revision == 0 || !cl_view_pool(&n->view, request->admin->pool)->has_config) {
                 *answer = srv_admin_error(503, "Unavailable", "etcd has not been read yet");
         } else {
+                n->pool = cl_view_pool(&n->view, request->admin->pool);
                 eng_health_read(request->admin->source.store, &n->health);
-                if (n->health.ready && n->health.drive_count >= n->view.epoch.slots)
+                if (n->health.ready && n->health.drive_count >= n->pool->epoch.slots)
                         return n;
                 *answer = srv_admin_error(503, "Unavailable", "the pool is being opened: nothing was done");
         }
@@ -52,40 +54,58 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
 }
 
 /* Slots of the pool on a node: all that ever were; those that were removed are `gone`. */
-static uint64_t node_slots(const struct cl_view *view, uint16_t node, uint64_t *gone)
+static uint64_t node_slots(const struct cl_pool *pool, uint16_t node, uint64_t *gone)
 {
         uint64_t all = 0;
         unsigned slot;
 
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                all |= view->epoch.slot[slot].site.node == node ? 1ull << slot : 0;
-        *gone = all & view->epoch.gone;
+        for (slot = 0; slot < pool->epoch.slots; slot++)
+                all |= pool->epoch.slot[slot].site.node == node ? 1ull << slot : 0;
+        *gone = all & pool->epoch.gone;
         return all;
 }
 
+/* Of any pool: a folder is a slot of one. */
 static bool is_in_pool(const struct cl_view *view, const uint8_t id[CL_ID])
 {
-        unsigned slot;
+        unsigned i, slot;
 
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                if (memcmp(view->epoch.slot[slot].drive_id, id, CL_ID) == 0)
-                        return true;
+        for (i = 0; i < view->pool_count; i++)
+                for (slot = 0; slot < view->pools[i].epoch.slots; slot++)
+                        if (memcmp(view->pools[i].epoch.slot[slot].drive_id, id, CL_ID) == 0)
+                                return true;
         return false;
 }
 
-/* The folders that a node has announced and that are no drives of the pool; with an id, that one alone. */
-static unsigned new_folders(const struct nodes *n, const struct cl_member *member, const uint8_t *id, struct eng_new_drive out[CL_DRIVES_MAX])
+/* Ids of folders that are meant. */
+struct folder_ids {
+        unsigned count; /* 0: all */
+        uint8_t at[CL_DRIVES_MAX][CL_ID];
+};
+
+static bool ids_name(const struct folder_ids *ids, const uint8_t id[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; ids != NULL && i < ids->count; i++)
+                if (memcmp(ids->at[i], id, CL_ID) == 0)
+                        return true;
+        return ids == NULL || ids->count == 0;
+}
+
+/* The folders that a node has announced and that are no drives of a pool; of those that are meant. */
+static unsigned new_folders(const struct nodes *n, const struct cl_member *member, const struct folder_ids *ids, struct eng_new_drive out[CL_DRIVES_MAX])
 {
         struct eng_site site = {.node = member->number, .rack = member->node.rack};
         unsigned i, count = 0;
 
-        for (i = 0; i < n->view.epoch.slots; i++)
-                if (n->view.epoch.slot[i].site.node == member->number)
-                        site.rack = n->view.epoch.slot[i].site.rack; /* a node stands where its first drive says */
+        for (i = 0; i < n->pool->epoch.slots; i++)
+                if (n->pool->epoch.slot[i].site.node == member->number)
+                        site.rack = n->pool->epoch.slot[i].site.rack; /* a node stands where its first drive says */
         for (i = 0; i < member->node.drive_count; i++) {
                 const uint8_t *folder = member->node.drives[i];
 
-                if (is_in_pool(&n->view, folder) || (id != NULL && memcmp(id, folder, CL_ID) != 0))
+                if (is_in_pool(&n->view, folder) || !ids_name(ids, folder))
                         continue;
                 memcpy(out[count].id, folder, CL_ID);
                 out[count++].site = site;
@@ -135,7 +155,7 @@ static const char *node_state(const struct node_bytes *bytes, uint64_t all)
 static json_t *member_json(const struct nodes *n, const struct cl_member *member)
 {
         struct eng_new_drive folders[CL_DRIVES_MAX];
-        uint64_t gone, all = node_slots(&n->view, member->number, &gone);
+        uint64_t gone, all = node_slots(n->pool, member->number, &gone);
         struct node_bytes bytes = count_node(n, all & ~gone);
         json_t *slots = json_array(), *ids = json_array();
         unsigned i, count = new_folders(n, member, NULL, folders);
@@ -196,13 +216,30 @@ static struct admin_answer change_begun(int rv, uint64_t number)
         return srv_admin_json(202, json_pack("{s:o}", "number", srv_admin_number(number)));
 }
 
-/* False: it is given, and none. */
-static bool take_folder_id(const struct admin_parameters *p, uint8_t id[CL_ID], bool *given)
-{
-        char text[2 * CL_ID + 1];
+#define ID_DIGITS (2u * CL_ID)
 
-        *given = s3_query_find(&p->query, "id") != NULL;
-        return !*given || (srv_admin_parameter(p, "id", text, sizeof(text)) && cl_hex_read(text, id, CL_ID));
+/* "id", or "ids": several with commas. False: it is given, and none. */
+static bool take_folder_ids(const struct admin_parameters *p, struct folder_ids *ids)
+{
+        const char *name = s3_query_find(&p->query, "ids") != NULL ? "ids" : "id";
+        char text[CL_DRIVES_MAX * (ID_DIGITS + 1)], *word, *rest;
+
+        ids->count = 0;
+        if (s3_query_find(&p->query, name) == NULL)
+                return true;
+        if (!srv_admin_parameter(p, name, text, sizeof(text)))
+                return false;
+        for (word = strtok_r(text, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest))
+                if (ids->count == CL_DRIVES_MAX || strlen(word) != ID_DIGITS || !cl_hex_read(word, ids->at[ids->count++], CL_ID))
+                        return false;
+        return ids->count == 1 || (ids->count > 1 && strcmp(name, "ids") == 0);
+}
+
+static bool only_checks(const struct admin_parameters *p)
+{
+        char text[4];
+
+        return srv_admin_parameter(p, "check", text, sizeof(text)) && strcmp(text, "yes") == 0;
 }
 
 static struct admin_answer no_new_folders(const struct cl_member *member, bool of_id)
@@ -219,23 +256,24 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         const struct cl_member *member = find_node(n, p);
         struct eng_new_drive folders[CL_DRIVES_MAX];
         uint64_t gone, all, number = 0;
-        uint8_t id[CL_ID];
+        struct folder_ids ids;
         unsigned count;
-        bool given;
         int rv;
 
-        if (!take_folder_id(p, id, &given))
+        if (!take_folder_ids(p, &ids))
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
         if (member == NULL)
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
-        all = node_slots(&n->view, member->number, &gone);
+        all = node_slots(n->pool, member->number, &gone);
         if (all != 0 && all == gone)
                 return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another number");
-        count = new_folders(n, member, given ? id : NULL, folders);
+        count = new_folders(n, member, &ids, folders);
         if (count == 0 && count_node(n, all & ~gone).adding != 0)
                 return change_begun(0, 0);
-        if (count == 0)
-                return no_new_folders(member, given);
+        if (count == 0 || count < ids.count)
+                return no_new_folders(member, ids.count > 0);
+        if (only_checks(p))
+                return change_begun(0, 0);
         rv = eng_drives_add(request->admin->source.store, folders, count, &number);
         return change_begun(rv, number);
 }
@@ -245,21 +283,20 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
         struct eng_new_drive folders[CL_DRIVES_MAX];
         const struct cl_member *member;
         uint64_t slot, number = 0;
-        uint8_t id[CL_ID];
+        struct folder_ids ids;
         unsigned count;
-        bool given;
         int rv;
 
-        if (!srv_admin_parameter_number(p, "slot", &slot) || slot >= n->view.epoch.slots)
+        if (!srv_admin_parameter_number(p, "slot", &slot) || slot >= n->pool->epoch.slots)
                 return srv_admin_error(400, "BadRequest", "slot=N must be given, of a slot that there is");
-        if (!take_folder_id(p, id, &given))
+        if (!take_folder_ids(p, &ids) || ids.count > 1)
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
-        member = cl_view_member(&n->view, n->view.epoch.slot[slot].site.node);
+        member = cl_view_member(&n->view, n->pool->epoch.slot[slot].site.node);
         if (member == NULL)
                 return srv_admin_error(409, "NoSuchNode", "the node of that slot has not joined");
-        count = new_folders(n, member, given ? id : NULL, folders);
+        count = new_folders(n, member, &ids, folders);
         if (count == 0)
-                return no_new_folders(member, given);
+                return no_new_folders(member, ids.count > 0);
         if (count > 1)
                 return srv_admin_error(409, "Ambiguous", "the node of that slot has announced several new folders: name one by its id (millrace admin cluster node status)");
         rv = eng_drive_exchange(request->admin->source.store, (unsigned)slot, &folders[0], &number);
@@ -324,7 +361,7 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
 
         if (member == NULL && !srv_admin_parameter_number(p, "node", &given))
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
-        all = node_slots(&n->view, member != NULL ? member->number : (uint16_t)given, &gone);
+        all = node_slots(n->pool, member != NULL ? member->number : (uint16_t)given, &gone);
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
@@ -338,6 +375,8 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
                 return change_begun(0, 0);
         if (!nodes_fit(n, all & ~gone, why))
                 return srv_admin_error(409, "NoRoom", why);
+        if (only_checks(p))
+                return change_begun(0, 0);
         rv = eng_drives_remove(request->admin->source.store, all & ~gone, &number);
         return change_begun(rv, number);
 }

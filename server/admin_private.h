@@ -6,6 +6,7 @@
 
 #include "server/admin_listener.h"
 
+#include "cluster_node.h"
 #include "s3.h"
 
 #include <jansson.h>
@@ -62,16 +63,18 @@ struct srv_admin {
         struct admin_seen (*seen)[ADMIN_SEEN_DEPTH];            /* ADMIN_SEEN_BUCKETS of them */
         struct srv_statistics_source source;
         struct srv_link *link; /* see struct srv_admin_options */
+        unsigned pool;         /* likewise */
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
         struct MHD_Daemon *daemon; /* NULL: it is asked by srv_admin_ask() */
         struct admin_far *far;     /* NULL: it is not */
-        ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
+        ssize_t (*ask_leader)(void *arg, unsigned pool, const uint8_t *bytes, size_t len, uint8_t *room);
         void *ask_arg;
         unsigned (*sessions)(void *arg);
         void *sessions_arg;
-        _Atomic bool draining, leads;
+        _Atomic bool draining;
+        _Atomic uint32_t leads; /* pools, a bit for each number */
         pthread_mutex_t lock; /* over credentials */
         struct srv_credentials credentials;
         struct admin_verify_call verify;
@@ -117,11 +120,17 @@ struct admin_answer srv_admin_answer_of_pool(struct admin_request *request);
 
 /* ---- admin_forward.c: from a node's listener to the pool's leader ---- */
 
-struct admin_answer srv_admin_forward(const struct admin_request *request);
+struct admin_answer srv_admin_forward(const struct admin_request *request, unsigned pool);
 /* The leader's side: a thread. 0 or a negative errno. */
 int srv_admin_far_start(struct srv_admin *admin);
 /* What waits is told that it cannot be answered. NULL is allowed. */
 void srv_admin_far_stop(struct admin_far *far);
+
+/* ---- admin_pools.c: the pool that a call is for ---- */
+
+struct admin_answer srv_admin_ask_pool(const struct admin_request *request);
+/* A call about a switch, which all pools heed. */
+struct admin_answer srv_admin_ask_switch(const struct admin_request *request);
 
 /* ---- admin_parameters.c ---- */
 

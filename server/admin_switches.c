@@ -31,6 +31,8 @@ static struct admin_answer switch_change(struct admin_request *request, enum srv
         if (!on && !s3_str_eq(request->parts.query, S3_STR("state=off")))
                 return srv_admin_error(400, "BadRequest", "state=on or state=off must be given");
         rv = srv_switch_set(request->admin->source.switches, which, on);
+        if (rv == -EXDEV)
+                return srv_admin_error(400, "BadRequest", "switches are set at the leader of the first pool");
         if (rv == -EPERM)
                 return srv_admin_error(409, "SetByConfiguration", "the configuration says read_only = yes: change it there, and restart");
         if (rv != 0)

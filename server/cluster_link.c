@@ -464,26 +464,44 @@ int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *pa
         return 0;
 }
 
-/* All parties of a node: its node process, its gateway, and the process that leads the pool there, if one does. */
-static void set_peers(struct net *net, uint16_t own, const struct cl_member *member)
+static void set_peer(struct net *net, uint16_t own, const struct cl_member *member, uint16_t party, unsigned further)
 {
-        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL), cl_party(member->number, CL_POOL_HOMES)};
-        struct net_peer_options options;
+        struct net_peer_options options = {.node = party};
         struct net_peer *peer;
-        unsigned i;
         int rv;
 
-        for (i = 0; i < 3; i++) {
-                if (parties[i] == own)
-                        continue;
-                options = (struct net_peer_options){.node = parties[i]};
-                snprintf(options.name, sizeof(options.name), "%s", member->node.name);
-                rv = port_further(member->node.address, i == 1 ? CL_POOL : 0, options.address); /* nobody connects to a gateway */
-                if (rv == 0)
-                        rv = net_peer_set(net, &options, &peer);
-                if (rv != 0)
-                        srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
-        }
+        if (party == own)
+                return;
+        snprintf(options.name, sizeof(options.name), "%s", member->node.name);
+        rv = port_further(member->node.address, further, options.address);
+        if (rv == 0)
+                rv = net_peer_set(net, &options, &peer);
+        if (rv != 0)
+                srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
+}
+
+/* All parties of a node: its node process, its gateway, and the processes that lead pools there, if they do. pools: a bit for each number. */
+static void set_peers(struct net *net, uint16_t own, const struct cl_member *member, uint32_t pools)
+{
+        unsigned pool;
+
+        set_peer(net, own, member, member->number, 0);
+        set_peer(net, own, member, cl_party(member->number, CL_POOL_HOMES), 0); /* nobody connects to a gateway */
+        for (pool = 1; pool <= CL_POOLS_MAX; pool++)
+                if (pools >> pool & 1)
+                        set_peer(net, own, member, cl_party(member->number, pool), pool);
+}
+
+/* A node may lead pools that it has slots of; and the first one, which it may know of before it has any. */
+static void pools_of_nodes(const struct cl_view *view, uint32_t out[CL_NODE_LAST + 1])
+{
+        unsigned i, slot;
+
+        for (i = 0; i <= CL_NODE_LAST; i++)
+                out[i] = 1u << CL_POOL;
+        for (i = 0; i < view->pool_count; i++)
+                for (slot = 0; slot < view->pools[i].epoch.slots; slot++)
+                        out[view->pools[i].epoch.slot[slot].site.node & CL_NODE_LAST] |= 1u << view->pools[i].number;
 }
 
 void srv_link_reload(struct srv_link *link)
@@ -560,6 +578,7 @@ static void tell_of_etcd(struct srv_link *link, int error, const char *text)
 
 void srv_link_keep(struct srv_link *link)
 {
+        uint32_t pools[CL_NODE_LAST + 1];
         struct cl_member *members = NULL;
         char text[CL_TEXT_MAX];
         unsigned count = 0, i;
@@ -573,15 +592,17 @@ void srv_link_keep(struct srv_link *link)
                 members = malloc((count + 1) * sizeof(*members));
                 if (members != NULL && count > 0)
                         memcpy(members, link->view.members, count * sizeof(*members));
+                pools_of_nodes(&link->view, pools);
                 link->view_fresh = members == NULL;
         }
         pthread_mutex_unlock(&link->lock);
         for (i = 0; members != NULL && i < count; i++)
-                if (link->peers_seen[i] != (uint64_t)members[i].revision) {
+                if (link->peers_seen[i] != (uint64_t)members[i].revision || link->peers_pools[i] != pools[members[i].number]) {
                         link->peers_seen[i] = (uint64_t)members[i].revision;
-                        set_peers(link->net, link->party, &members[i]);
+                        link->peers_pools[i] = pools[members[i].number];
+                        set_peers(link->net, link->party, &members[i], link->peers_pools[i]);
                         if (link->home_net != NULL)
-                                set_peers(link->home_net, link->home_party, &members[i]);
+                                set_peers(link->home_net, link->home_party, &members[i], link->peers_pools[i]);
                 }
         free(members);
         tell_of_etcd(link, error, text);

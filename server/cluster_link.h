@@ -36,7 +36,8 @@ struct srv_link {
         char lines[SRV_LINK_LINES][256]; /* of loops, to be logged */
         unsigned line_count, lines_lost;
         /* of the main thread */
-        uint64_t peers_seen[CL_MEMBERS_MAX]; /* mod_revision that the peers of a member are of, in the order of members */
+        uint64_t peers_seen[CL_MEMBERS_MAX]; /* mod_revision that the peers of a member are of, in the order of members; */
+        uint32_t peers_pools[CL_MEMBERS_MAX]; /* and its pools, a bit for each number */
         int told_error;
         uint8_t cluster_id[CL_ID];
         uint8_t secrets_told[CL_NODE_LAST + 1]; /* enum net_secrets_verdict, by node, as was last said */
@@ -83,7 +84,7 @@ void srv_link_keep(struct srv_link *link);
 int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char text[CL_TEXT_MAX]);
 /*
  * A text of the cluster's in etcd, under its prefix; any thread but a loop, each a second or two at most. Reading: its
- * length, 0: there is none. Writing: if the pool's leader key is of that revision yet. -EMSGSIZE, -EPERM: it is not, or
+ * length, 0: there is none. Writing: if the first pool's leader key is of that revision yet. -EMSGSIZE, -EPERM: it is not, or
  * what etcd's client says.
  */
 int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size);

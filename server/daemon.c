@@ -67,10 +67,10 @@ static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_
 }
 
 /* Of a home store: it has no drives of its own. */
-static void home_options(const struct srv_daemon_home *home, struct eng_options *options)
+static void home_options(const struct srv_daemon_home *home, const struct eng_leader_link *leader, const struct eng_drive_opener *opener, struct eng_options *options)
 {
-        options->leader = home->leader;
-        options->opener = home->opener;
+        options->leader = leader;
+        options->opener = opener;
         options->drives = NULL;
         options->drive_count = 0;
         options->format = options->one_machine = false;
@@ -79,11 +79,12 @@ static void home_options(const struct srv_daemon_home *home, struct eng_options 
         options->boot = home->boot;
 }
 
-static int open_store(struct srv_daemon *d, struct srv_error *error)
+/* Of a store of one machine: in a cluster others say where the drives are. */
+static void store_options(const struct srv_daemon *d, struct eng_options *out)
 {
         const struct srv_settings *s = d->settings;
-        struct eng_error why = {""};
-        struct eng_options options = {
+
+        *out = (struct eng_options){
                 .drives = (const char *const *)s->drive.item,
                 .drive_count = s->drive.count,
                 .format = s->format,
@@ -110,12 +111,61 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .reclaim_rate = s->reclaim_rate,
                 .faults = *s->test_faults != '\0' ? s->test_faults : NULL,
         };
+}
+
+/* Home stores of a node's further pools, on the same loops. */
+static int open_pools(struct srv_daemon *d, struct srv_error *error)
+{
+        struct eng_error why = {""};
+        struct eng_options options;
+        unsigned i;
         int rv;
 
+        for (i = 0; d->home != NULL && i < d->home->other_count; i++) {
+                struct srv_daemon_pool *pool = &d->home->others[i];
+
+                store_options(d, &options);
+                home_options(d->home, pool->leader, pool->opener, &options);
+                rv = eng_store_open(&options, &pool->store, &why);
+                if (rv != 0)
+                        return srv_fail(error, rv, "pool %u: %s", pool->number, *why.text != '\0' ? why.text : strerror(-rv));
+        }
+        return 0;
+}
+
+static void start_stores(struct srv_daemon *d)
+{
+        unsigned i;
+
+        eng_store_start(d->store);
+        for (i = 0; d->home != NULL && i < d->home->other_count; i++)
+                eng_store_start(d->home->others[i].store);
+}
+
+/* False: as eng_store_close(). */
+static bool close_stores(struct srv_daemon *d)
+{
+        bool all = d->store == NULL || eng_store_close(d->store);
+        unsigned i;
+
+        for (i = 0; d->home != NULL && i < d->home->other_count; i++)
+                if (d->home->others[i].store != NULL)
+                        all &= eng_store_close(d->home->others[i].store);
+        return all;
+}
+
+static int open_store(struct srv_daemon *d, struct srv_error *error)
+{
+        const struct srv_settings *s = d->settings;
+        struct eng_error why = {""};
+        struct eng_options options;
+        int rv;
+
+        store_options(d, &options);
         if (d->lead != NULL)
                 srv_lead_options(d->lead, &options);
         if (d->home != NULL)
-                home_options(d->home, &options);
+                home_options(d->home, d->home->leader, d->home->opener, &options);
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
         if (rv == 0 && *eng_store_unused(d->store) != '\0')
@@ -174,12 +224,23 @@ static int hand_over_sockets(struct srv_daemon *d, struct srv_listener *listener
         return 0;
 }
 
+static int add_pools(struct srv_daemon *d)
+{
+        unsigned i;
+        int rv = 0;
+
+        for (i = 0; rv == 0 && d->home != NULL && i < d->home->other_count; i++)
+                rv = gw_pool_add(d->gateway, d->home->others[i].number, d->home->others[i].store);
+        return rv;
+}
+
 static int open_gateway(struct srv_daemon *d, struct srv_error *error)
 {
         const struct srv_settings *s = d->settings;
         bool tls = *s->tls_cert != '\0';
         struct gw_options options = {
                 .store = d->store,
+                .pool = d->home != NULL ? d->home->pool : 0, /* a leader process knows its own pool alone */
                 .loops = d->loops.loops,
                 .loop_count = d->loops.count,
                 .region = s->region,
@@ -218,6 +279,8 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         free(room);
         if (rv == -EINVAL)
                 return srv_fail(error, rv, "website_domain, website_host: at most 16 names each, and none that is in domain, too");
+        if (rv == 0)
+                rv = add_pools(d);
         if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)
@@ -260,6 +323,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                 .link = d->home != NULL ? d->home->link : d->lead != NULL ? &d->lead->link : NULL,
                 .sessions = d->lead != NULL ? srv_lead_sessions : NULL,
                 .sessions_arg = d->lead,
+                .pool = d->lead != NULL ? d->lead->spec.pool : 0,
                 .ask_leader = d->home != NULL ? d->home->ask_leader : NULL,
                 .ask_arg = d->home != NULL ? d->home->arg : NULL,
                 .hosts = &d->settings->admin_host,
@@ -267,8 +331,14 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                 .tls_priorities = d->settings->tls_priorities,
                 .settings = d->settings,
         };
+        unsigned i;
         int rv;
 
+        if (d->home != NULL && d->home->other_count > 0) {
+                options.source.pools[options.source.pool_count++] = (struct srv_pool_source){.number = d->home->pool, .store = d->store};
+                for (i = 0; i < d->home->other_count; i++)
+                        options.source.pools[options.source.pool_count++] = (struct srv_pool_source){.number = d->home->others[i].number, .store = d->home->others[i].store};
+        }
         rv = srv_admin_start(&options, &d->credentials, &d->admin);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot serve %s: %s", d->admin_listener.text, strerror(-rv));
@@ -291,6 +361,8 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
         rv = srv_loops_plan(d->settings, d->home != NULL ? SRV_PART_GATEWAY : *d->settings->lead != '\0' ? SRV_PART_LEADER : SRV_PART_ALL, &loop_count, &slots, error);
         if (rv == 0 && d->home == NULL)
                 rv = srv_lead_open(d->settings, &d->lead, error);
+        if (d->lead != NULL)
+                loop_count = srv_loops_share(loop_count, d->lead->spec.leads);
         if (rv == 0)
                 rv = open_listeners(d, loop_count, error);
         if (rv == 0 && *d->settings->access_log != '\0')
@@ -301,6 +373,8 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_loops_make(loop_count, slots, &d->loops, error);
         if (rv == 0)
                 rv = open_store(d, error);
+        if (rv == 0)
+                rv = open_pools(d, error);
         if (rv == 0 && d->lead != NULL)
                 rv = srv_lead_homes(d->lead, d->store, d->loops.loops[0], error);
         if (rv == 0)
@@ -330,7 +404,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_loops_start(&d->loops, error);
         if (rv != 0)
                 return rv;
-        eng_store_start(d->store);
+        start_stores(d);
         rv = open_admin(d, error);
         if (rv == 0 && d->lead != NULL)
                 srv_lead_start(d->lead, d->store, d->loops.loops[0]);
@@ -361,7 +435,7 @@ bool srv_daemon_close(struct srv_daemon *d)
         if (d->gateway != NULL)
                 gw_free(d->gateway);
         srv_loops_drain(&d->loops); /* transfers that requests were still in have let go of what they read */
-        if (d->store != NULL && !eng_store_close(d->store)) {
+        if (!close_stores(d)) {
                 srv_log(SRV_LOG_WARNING, "a drive has not come back from what it was asked for (to open a file, or to read one): it is not waited for");
                 srv_access_log_close(d->access_log);
                 return false;

@@ -18,6 +18,14 @@
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
+/* A further pool of a node's gateway: its home store. */
+struct srv_daemon_pool {
+        unsigned number;
+        const struct eng_leader_link *leader;
+        const struct eng_drive_opener *opener;
+        struct eng_store *store; /* filled in by the daemon */
+};
+
 /*
  * A node's gateway: the store is a home of the pool's, sockets are the node process's, and all that runs
  * once for a pool (drives, lifecycle, inventory) is its leader's, which is asked.
@@ -25,11 +33,14 @@ enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED 
 struct srv_daemon_home {
         const struct eng_leader_link *leader;
         const struct eng_drive_opener *opener;
+        unsigned pool;              /* whose these are: the first one */
+        struct srv_daemon_pool *others; /* the others, rising */
+        unsigned other_count;
         uint16_t node, party;       /* party: of net/, which its ids name as their maker */
         uint32_t boot;
         int s3, plain, admin;       /* plain -1: none */
         struct srv_link *link;      /* of the node process */
-        ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room); /* see struct srv_admin_options */
+        ssize_t (*ask_leader)(void *arg, unsigned pool, const uint8_t *bytes, size_t len, uint8_t *room); /* see struct srv_admin_options */
         bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */
         void (*quiet)(void *arg);   /* returns when no other thread is in the middle of a post to them; they are freed next */
         void *arg;

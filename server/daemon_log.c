@@ -19,6 +19,8 @@
 #define LINE_MAX_BYTES 1024u
 
 static enum srv_log_level shown = SRV_LOG_INFO; /* set before threads start, read by all */
+static _Thread_local unsigned about_here;        /* the pool that messages of this thread are about; 0: none */
+static unsigned about;                           /* the same of all threads. Set before they log */
 
 /* owner: lock */
 static struct {
@@ -30,18 +32,31 @@ static struct {
         } slot[SRV_LOG_KEPT];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+void srv_log_about(unsigned pool)
+{
+        about = pool;
+}
+
+void srv_log_about_here(unsigned pool)
+{
+        about_here = pool;
+}
+
 void srv_log_set_level(enum srv_log_level level)
 {
         shown = level;
 }
 
-/* "millraced: TEXT\n"; its length, 0 if there is nothing to say. */
+/* "millraced: TEXT\n", "millraced: pool 2: TEXT\n"; its length, 0 if there is nothing to say. */
 static size_t format_message(char line[LINE_MAX_BYTES], const char *format, va_list args)
 {
         static const char prefix[] = "millraced: ";
+        const unsigned pool = about_here != 0 ? about_here : about;
         size_t len = sizeof(prefix) - 1, i;
 
         memcpy(line, prefix, len);
+        if (pool != 0)
+                len += (size_t)snprintf(line + len, LINE_MAX_BYTES - len, "pool %u: ", pool);
         if (vsnprintf(line + len, LINE_MAX_BYTES - len - 1, format, args) < 0)
                 return 0;
         len += strlen(line + len);

@@ -19,6 +19,11 @@ enum srv_log_level {
  */
 void srv_log_set_level(enum srv_log_level level);
 
+/* Before any other thread logs: each message is about this pool, which it begins with. 0: of none. */
+void srv_log_about(unsigned pool);
+/* The same of this thread's messages alone, until it is called with 0. */
+void srv_log_about_here(unsigned pool);
+
 /*
  * Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard
  * error may block. Control characters are shown as '?', so that one message is one line whatever a

@@ -130,9 +130,23 @@ static void find_names(const struct srv_settings *s, const struct cl_view *view)
                         srv_find(SRV_FOUND_MEND, "name", "give each node a cluster_listen of its own", "%s is the address of node %s", address, view->members[i].node.name);
 }
 
+/* Of one of several. */
+static void find_pool(const struct srv_settings *s, const struct cl_view *view, const struct cl_pool *pool)
+{
+        const struct cl_member *leader = pool->is_led ? cl_view_member(view, pool->leader.node) : NULL;
+        const unsigned port = s->cluster_listen.port + pool->number;
+
+        if (pool->has_config)
+                srv_find(leader != NULL ? SRV_FOUND_GOOD : SRV_FOUND_NOTE, "pool", "millrace admin cluster status says more", "%u, epoch %llu, erasure code %u+%u, led by %s", pool->number,
+                         (unsigned long long)pool->config.number, pool->epoch.k, pool->epoch.m, leader != NULL ? leader->node.name : "nobody");
+        if (port > 65535)
+                srv_find(SRV_FOUND_MEND, "pool", "choose a lower port for cluster_listen", "its leader would listen on port %u", port);
+}
+
 static void find_cluster(const struct srv_settings *s, const struct cl_view *view)
 {
-        const struct cl_member *leader = view->is_led ? cl_view_member(view, view->leader.node) : NULL;
+        const struct cl_pool *first = cl_view_pool(view, CL_POOL);
+        const struct cl_member *leader = first->is_led ? cl_view_member(view, first->leader.node) : NULL;
         unsigned i;
 
         if (view->has_request)
@@ -142,7 +156,9 @@ static void find_cluster(const struct srv_settings *s, const struct cl_view *vie
                          s->cluster);
         else
                 srv_find(SRV_FOUND_GOOD, "cluster", NULL, "%s, generation %llu, epoch %llu, led by %s", s->cluster, (unsigned long long)view->format.generation,
-                         (unsigned long long)view->config.number, leader != NULL ? leader->node.name : "nobody");
+                         (unsigned long long)first->config.number, leader != NULL ? leader->node.name : "nobody");
+        for (i = 0; i < view->pool_count && view->pool_count > 1; i++)
+                find_pool(s, view, &view->pools[i]);
         find_names(s, view);
         for (i = 0; i < view->count; i++) {
                 const struct cl_member *member = &view->members[i];

@@ -47,6 +47,7 @@ struct srv_health_log {
         int64_t confirmed_ms;                 /* what it was set to, of the confirmation that was last said */
         char reason[200];
         int64_t started_ms;
+        unsigned pool;                        /* that its lines name; 0: none */
 };
 
 /* Whether a line of this kind may come now; the next one may a minute later. */
@@ -292,7 +293,7 @@ static void say_lock_clock(struct srv_health_log *log, const struct eng_lock_sta
         log->confirmed_ms = lock->confirmed_ms;
 }
 
-struct srv_health_log *srv_health_log_open(void)
+struct srv_health_log *srv_health_log_open(unsigned pool)
 {
         struct srv_health_log *log = calloc(1, sizeof(*log));
 
@@ -304,6 +305,7 @@ struct srv_health_log *srv_health_log_open(void)
                 return NULL;
         }
         log->started_ms = (int64_t)(lp_clock() / 1000000u);
+        log->pool = pool;
         return log;
 }
 
@@ -351,7 +353,9 @@ const struct eng_health *srv_health_log_look(struct srv_health_log *log, struct 
 
         srv_health_read(store, gateway, log->health);
         eng_heal_read(store, &now, &last);
+        srv_log_about_here(log->pool);
         say_lost_objects(log, store);
         srv_health_log_say(log, log->health, &last, (int64_t)(lp_clock() / 1000000u));
+        srv_log_about_here(0);
         return log->health;
 }

@@ -17,8 +17,8 @@
 /* What was last said. */
 struct srv_health_log;
 
-/* NULL: no memory. */
-struct srv_health_log *srv_health_log_open(void);
+/* pool: that its lines name; 0: none. NULL: no memory. */
+struct srv_health_log *srv_health_log_open(unsigned pool);
 void srv_health_log_close(struct srv_health_log *log); /* NULL: nothing */
 
 /*

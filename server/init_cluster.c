@@ -1,6 +1,6 @@
 /*
  * init_cluster.c - `millraced --init-cluster`: waits until the nodes that it is to use are there, and makes
- * their empty folders the pool of a new cluster.
+ * their empty folders the pools of a new cluster, or further pools of one.
  */
 #include "server/node_process.h"
 
@@ -26,6 +26,7 @@ struct init {
         uint16_t nodes[INIT_NODES_MAX]; /* their numbers */
         int64_t first[INIT_NODES_MAX]; /* revision of the node's entry when it was first seen; 0: it was not yet */
         unsigned count;
+        bool more; /* of a cluster that there is */
         sem_t done;
 };
 
@@ -68,7 +69,10 @@ static const struct cl_member *init_member(const struct cl_view *view, const cha
         return NULL;
 }
 
-/* The first that is not there yet; NULL: all are. What a node said before may be of one that is gone: it has to say it again. */
+/*
+ * The first that is not there yet; NULL: all are. What a node said before may be of one that is gone: it has to say it again, if
+ * it does not serve already.
+ */
 static const char *init_missing(struct init *init)
 {
         const char *missing = NULL;
@@ -79,7 +83,7 @@ static const char *init_missing(struct init *init)
 
                 if (member != NULL && init->first[i] == 0)
                         init->first[i] = member->revision;
-                if (missing == NULL && (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i]))
+                if (missing == NULL && (member == NULL || member->node.drive_count == 0 || (member->revision == init->first[i] && !init->more)))
                         missing = init->names[i];
                 init->nodes[i] = member != NULL ? member->number : 0;
         }
@@ -99,7 +103,7 @@ static int init_wait(struct init *init, struct srv_error *error)
                         cl_view_free(&init->view);
                         init->view = view;
                         missing = init_missing(init);
-                        if (view.revision > 0 && (missing == NULL || view.has_format))
+                        if (view.revision > 0 && (missing == NULL || view.has_format != init->more))
                                 return 0;
                         if (view.revision > 0 && missing != NULL && missing != told)
                                 srv_log(SRV_LOG_INFO, "waiting for node %s to say that it has empty folders", missing);
@@ -128,7 +132,7 @@ static void init_start(void *arg)
 static int init_ask_create(struct init *init, const struct srv_settings *s, bool dry, struct srv_error *error)
 {
         init->create = (struct cl_create){.etcd = init->link.etcd, .cluster = s->cluster, .view = &init->view, .nodes = init->nodes, .node_count = init->count,
-                                          .k = s->ec.k, .m = s->ec.m, .dry = dry, .done = init_created, .arg = init};
+                                          .k = s->ec.k, .m = s->ec.m, .pools = (unsigned)s->new_pools, .more = s->init_more, .dry = dry, .done = init_created, .arg = init};
         sem_init(&init->done, 0, 0);
         srv_link_call(&init->link, init_start, init);
         srv_link_wait(&init->done);
@@ -163,6 +167,19 @@ static unsigned may_fail(const struct eng_epoch_info *epoch, unsigned places)
         return by_shards < copies - 1 ? by_shards : copies - 1;
 }
 
+/* Different nodes, or racks, that a pool lies on. */
+static unsigned pool_places(const struct eng_epoch_info *epoch, bool racks)
+{
+        unsigned i, j, count = 0;
+
+        for (i = 0; i < epoch->slots; i++) {
+                for (j = 0; j < i && (racks ? epoch->slot[j].site.rack != epoch->slot[i].site.rack : epoch->slot[j].site.node != epoch->slot[i].site.node); j++)
+                        ;
+                count += j == i;
+        }
+        return count;
+}
+
 static void init_show_node(const struct init *init, unsigned i, uint64_t *room)
 {
         const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
@@ -172,26 +189,44 @@ static void init_show_node(const struct init *init, unsigned i, uint64_t *room)
                (double)member->node.room / 1e9, member->node.address);
 }
 
-static void init_show(const struct init *init, const char *cluster)
+/* What one pool is. several: it has a number. room: of all folders of the nodes. */
+static void init_show_pool(const struct init *init, unsigned number, bool several, uint64_t room)
 {
-        const struct cl_config *config = &init->create.config;
-        unsigned racks = init_racks(init), i;
+        const struct cl_config *config = &init->create.config[number];
+        unsigned nodes = init->count, racks = init_racks(init);
         struct eng_epoch_info epoch;
-        uint64_t room = 0;
+        char of[24] = "";
 
         if (eng_epoch_read(config->epoch, config->epoch_len, &epoch) != 0)
                 return;
+        if (several) {
+                nodes = pool_places(&epoch, false);
+                racks = pool_places(&epoch, true);
+                snprintf(of, sizeof(of), "pool %u: ", number);
+                printf("%s%u folders of %u nodes, erasure code %u+%u\n", of, epoch.slots, nodes, epoch.k, epoch.m);
+        } else {
+                printf("erasure code %u+%u: %.1f GB of the %.1f GB are for data, if each folder has a disk of its own and all are of one size\n", epoch.k, epoch.m,
+                       (double)room * epoch.k / (epoch.k + epoch.m) / 1e9, (double)room / 1e9);
+        }
+        printf("%smay fail at once, and nothing is lost: %u drives, or %u nodes", of, epoch.m, may_fail(&epoch, nodes));
+        if (racks > 1 && racks < nodes)
+                printf(", or %u racks", may_fail(&epoch, racks));
+        printf("\n");
+        if (may_fail(&epoch, nodes) == 0)
+                printf("WARNING: %sthe loss of one node can lose data: name more nodes, or give a code with more parity (--ec K+M)\n", of);
+}
+
+static void init_show(const struct init *init, const char *cluster)
+{
+        const struct cl_create *create = &init->create;
+        uint64_t room = 0;
+        unsigned i;
+
         printf("cluster %s\n  %-20s %6s %6s %7s  %13s  %s\n", cluster, "node", "number", "rack", "folders", "size", "address");
         for (i = 0; i < init->count; i++)
                 init_show_node(init, i, &room);
-        printf("erasure code %u+%u: %.1f GB of the %.1f GB are for data, if each folder has a disk of its own and all are of one size\n", epoch.k, epoch.m,
-               (double)room * epoch.k / (epoch.k + epoch.m) / 1e9, (double)room / 1e9);
-        printf("may fail at once, and nothing is lost: %u drives, or %u nodes", epoch.m, may_fail(&epoch, init->count));
-        if (racks > 1 && racks < init->count)
-                printf(", or %u racks", may_fail(&epoch, racks));
-        printf("\n");
-        if (may_fail(&epoch, init->count) == 0)
-                printf("WARNING: the loss of one node can lose data: name more nodes, or give a code with more parity (--ec K+M)\n");
+        for (i = create->first; i <= create->last; i++)
+                init_show_pool(init, i, create->first < create->last || create->more, room);
 }
 
 /* The word of whoever sits at the terminal. */
@@ -212,15 +247,15 @@ static bool init_agreed(void)
 }
 
 /* Whether the drives are those that were shown. */
-static bool is_same_pool(const struct eng_epoch_info *a, const struct cl_config *config)
+static bool is_same_pool(const struct cl_config *shown, const struct cl_config *now)
 {
-        struct eng_epoch_info b;
+        struct eng_epoch_info a, b;
         unsigned i;
 
-        if (eng_epoch_read(config->epoch, config->epoch_len, &b) != 0 || a->slots != b.slots || a->k != b.k || a->m != b.m)
+        if (eng_epoch_read(shown->epoch, shown->epoch_len, &a) != 0 || eng_epoch_read(now->epoch, now->epoch_len, &b) != 0 || a.slots != b.slots || a.k != b.k || a.m != b.m)
                 return false;
-        for (i = 0; i < a->slots; i++)
-                if (memcmp(a->slot[i].drive_id, b.slot[i].drive_id, CL_ID) != 0 || a->slot[i].site.node != b.slot[i].site.node)
+        for (i = 0; i < a.slots; i++)
+                if (memcmp(a.slot[i].drive_id, b.slot[i].drive_id, CL_ID) != 0 || a.slot[i].site.node != b.slot[i].site.node)
                         return false;
         return true;
 }
@@ -228,7 +263,8 @@ static bool is_same_pool(const struct eng_epoch_info *a, const struct cl_config 
 /* 1: it was not agreed to. */
 static int init_plan(struct init *init, const struct srv_settings *s, struct srv_error *error)
 {
-        struct eng_epoch_info shown;
+        static struct cl_config shown[CL_POOLS_MAX + 1]; /* they are large */
+        unsigned first, last, i;
         int rv = init_ask_create(init, s, true, error);
 
         if (rv != 0)
@@ -238,13 +274,15 @@ static int init_plan(struct init *init, const struct srv_settings *s, struct srv
                 return 0;
         if (!init_agreed())
                 return 1;
-        rv = eng_epoch_read(init->create.config.epoch, init->create.config.epoch_len, &shown);
-        if (rv == 0)
-                rv = init_wait(init, error); /* what was read is as old as the answer took */
+        memcpy(shown, init->create.config, sizeof(shown));
+        first = init->create.first;
+        last = init->create.last;
+        rv = init_wait(init, error); /* what was read is as old as the answer took */
         if (rv == 0)
                 rv = init_ask_create(init, s, true, error);
-        if (rv == 0 && !is_same_pool(&shown, &init->create.config))
-                rv = srv_fail(error, -EAGAIN, "the nodes' folders have changed meanwhile: give the command again");
+        for (i = first; rv == 0 && i <= last; i++)
+                if (init->create.first != first || init->create.last != last || !is_same_pool(&shown[i], &init->create.config[i]))
+                        rv = srv_fail(error, -EAGAIN, "the nodes' folders have changed meanwhile: give the command again");
         return rv;
 }
 
@@ -255,6 +293,7 @@ int srv_cluster_init(const struct srv_settings *settings)
         struct srv_error error = {""};
         int rv = init_read_nodes(&init, &settings->new_pool_nodes, &error);
 
+        init.more = settings->init_more;
         if (rv == 0)
                 rv = srv_link_open(&init.link, settings, 1, 0, &seen, &error);
         if (rv == 0)
@@ -265,7 +304,9 @@ int srv_cluster_init(const struct srv_settings *settings)
                 rv = init_plan(&init, settings, &error);
         if (rv == 0)
                 rv = init_ask_create(&init, settings, false, &error);
-        if (rv == 0)
+        if (rv == 0 && init.more)
+                printf("cluster %s has pools up to %u now: nodes format their folders, and serve buckets of new pools from their next start on\n", settings->cluster, init.create.last);
+        else if (rv == 0)
                 printf("cluster %s is made: its nodes format their folders now, and serve in some seconds\n", settings->cluster);
         srv_link_close(&init.link);
         cl_view_free(&init.view);

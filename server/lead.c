@@ -171,11 +171,13 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         if (srv_lead_parse(settings->lead, &lead->spec) != 0)
                 return srv_fail(error, -EINVAL, "lead: is for the node process alone");
         prctl(PR_SET_NAME, "millraced-lead");
+        if (lead->spec.pools > 1)
+                srv_log_about(lead->spec.pool);
         rv = begin_watch(lead, error);
         if (rv == 0)
                 rv = srv_loops_plan(settings, SRV_PART_LEADER, &loops, &slots, error);
         if (rv == 0)
-                rv = srv_link_open(&lead->link, settings, loops, 0, &lead->spec.seen, error);
+                rv = srv_link_open(&lead->link, settings, srv_loops_share(loops, lead->spec.leads), 0, &lead->spec.seen, error);
         if (rv == 0)
                 rv = srv_link_look(&lead->link, NULL, NULL, error);
         if (rv == 0)
@@ -273,12 +275,53 @@ void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_lo
         tell_node(lead, SRV_LEADER_LISTENS);
 }
 
-void srv_lead_keep(struct srv_lead *lead, bool serves)
+/* All drives are used, and nothing is to be moved or repaired: another process may lead as well. */
+static bool pool_is_whole(const struct eng_health *health)
 {
+        unsigned i;
+
+        if (!health->ready || !health->writable || health->healing || health->objects_below > 0)
+                return false;
+        for (i = 0; i < health->drive_count; i++) {
+                const struct eng_drive_info *drive = &health->drives[i];
+
+                if (drive->state != ENG_DRIVE_REMOVED && (drive->state != ENG_DRIVE_IN || drive->adding || drive->filling || drive->leaving))
+                        return false;
+        }
+        return true;
+}
+
+void srv_lead_keep(struct srv_lead *lead, const struct eng_health *health)
+{
+        const bool whole = pool_is_whole(health);
+
         srv_link_keep(&lead->link);
-        if (serves && !lead->serves_told)
+        if (health->ready && !lead->serves_told)
                 tell_node(lead, SRV_LEADER_SERVES);
-        lead->serves_told |= serves;
+        if (whole != lead->whole_told)
+                tell_node(lead, whole ? SRV_LEADER_WHOLE : SRV_LEADER_LACKS);
+        lead->serves_told |= health->ready;
+        lead->whole_told = whole;
+}
+
+bool srv_lead_is_first(const struct srv_lead *lead)
+{
+        return lead->spec.pool == CL_POOL;
+}
+
+bool srv_lead_switches(struct srv_lead *lead, char out[CL_SWITCHES_MAX])
+{
+        char text[CL_TEXT_MAX];
+        struct cl_view view;
+        bool there;
+        int why;
+
+        if (srv_link_view(&lead->link, &view, &why, text) != 0)
+                return false;
+        there = view.revision > 0;
+        memcpy(out, view.switches, CL_SWITCHES_MAX);
+        cl_view_free(&view);
+        return there;
 }
 
 void srv_lead_reload(struct srv_lead *lead)

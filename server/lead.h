@@ -23,7 +23,7 @@ struct srv_lead {
         struct rem_home_server *_Atomic homes; /* NULL: not yet */
         struct srv_admin *_Atomic admin;       /* likewise */
         struct lp_loop *coordinator; /* of the store */
-        bool serves_told;
+        bool serves_told, whole_told;
 };
 
 /* As --lead says. Blocks until the leader key is this process's. NULL, where there is no --lead. Negative errno, with a line. */
@@ -41,8 +41,12 @@ void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin);
 unsigned srv_lead_sessions(void *lead);
 /* The store's loops run. */
 void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
-/* Now and then: other nodes, and what loops have to say; serves: clients are answered. */
-void srv_lead_keep(struct srv_lead *lead, bool serves);
+/* Now and then: other nodes, and what loops have to say; what the node process is to know of the store's health. */
+void srv_lead_keep(struct srv_lead *lead, const struct eng_health *health);
+/* It leads the first pool, whose leader sets the cluster's switches. */
+bool srv_lead_is_first(const struct srv_lead *lead);
+/* What etcd says of them: into `out`. False: nothing was read, or there is no memory now. */
+bool srv_lead_switches(struct srv_lead *lead, char out[CL_SWITCHES_MAX]);
 /* SIGHUP: what other nodes compare is read again. Main thread. */
 void srv_lead_reload(struct srv_lead *lead);
 /* Hands over, and ends the process: nothing of a leader is taken apart. status: of the process. */

@@ -52,6 +52,11 @@ int srv_loops_plan(const struct srv_settings *settings, enum srv_part part, unsi
         return 0;
 }
 
+unsigned srv_loops_share(unsigned count, unsigned of)
+{
+        return of == 0 ? count : (count + of - 1) / of;
+}
+
 /* The kernel names no reason: say what it usually is. */
 static int refuse_loop(unsigned index, unsigned slots, int rv, struct srv_error *error)
 {

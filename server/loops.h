@@ -41,6 +41,9 @@ enum srv_part {
  */
 int srv_loops_plan(const struct srv_settings *settings, enum srv_part part, unsigned *count, unsigned *slots, struct srv_error *error);
 
+/* How many of these a process takes that is one of so many alike: one at least. */
+unsigned srv_loops_share(unsigned count, unsigned of);
+
 /* Makes them; none runs yet. After an error srv_loops_free() is still to be called. */
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error);
 /* The same for the network between nodes: no buffers but those for other nodes, and no hashers. */

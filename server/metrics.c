@@ -14,6 +14,7 @@
 #define IN_OP(member)    .offset = offsetof(struct gw_op_stats, member)
 #define IN_LOOP(member)  .offset = offsetof(struct lp_stats, member)
 #define IN_DRIVE(member) .offset = offsetof(struct eng_drive_info, member)
+#define IN_POOL(member)  .offset = offsetof(struct srv_pool_statistics, member)
 #define WHOLE            .offset = 0
 #define OF_DRIVE         "drive, path"
 
@@ -60,6 +61,13 @@ static const struct metric metrics[] = {
          "M minus the drives that are not in use: so many more drives may fail while every object that has all its "
          "shards stays readable. Objects in millrace_objects_below_redundancy tolerate fewer.",
          srv_write_losses_left, WHOLE},
+
+        {"millrace_pool_ready", GAUGE, "pool",
+         "Of a cluster with several pools, at a node: 1: it answers reads of the pool's buckets. millrace_ready and the rest are of the first pool.", srv_write_pool_bool,
+         IN_POOL(ready)},
+        {"millrace_pool_writable", GAUGE, "pool", "The same of changes.", srv_write_pool_bool, IN_POOL(writable)},
+        {"millrace_pool_epoch", GAUGE, "pool", "Number of the pool's epoch.", srv_write_pool_u64, IN_POOL(epoch)},
+        {"millrace_pool_drives_in", GAUGE, "pool", "Drives of the pool that are in use.", srv_write_pool_u64, IN_POOL(drives_in)},
 
         {"millrace_requests_total", COUNTER, "operation, status (2xx to 5xx)",
          "Requests answered, by class of the status. A request that ended without an answer counts only in "

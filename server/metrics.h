@@ -10,14 +10,23 @@
 #include "gateway.h"
 #include "loop.h"
 #include "rdma.h"
+#include "cluster_node.h"
 #include "server/access_log.h"
 #include "server/forecast.h"
 
 #define SRV_LOOPS_MAX 256u
 
+/* A pool of a cluster that has several, at a node: its home store. */
+struct srv_pool_source {
+        unsigned number;
+        struct eng_store *store;
+};
+
 /* Where figures are read from. owner: whoever fills it in; all pointers outlive their use. */
 struct srv_statistics_source {
         struct eng_store *store;
+        struct srv_pool_source pools[CL_POOLS_MAX]; /* with the first one, whose store is that above */
+        unsigned pool_count;                        /* 0: there is but one */
         const struct gw_gateway *gateway;
         struct lp_loop *const *loops;
         unsigned loop_count;
@@ -31,6 +40,14 @@ struct srv_statistics_source {
 struct srv_process_statistics {
         uint64_t resident_bytes, virtual_bytes, open_fds, max_fds, threads;
         double cpu_seconds;
+};
+
+/* What a node tells of a pool. */
+struct srv_pool_statistics {
+        unsigned number;
+        bool ready, writable;
+        uint64_t epoch, drives_in, objects_below;
+        char reason[200];
 };
 
 /* About 400 KiB: on the heap. */
@@ -50,11 +67,16 @@ struct srv_statistics {
         struct srv_process_statistics process;
         struct srv_forecast_statistics forecast;
         bool read_only, maintenance;
+        struct srv_pool_statistics pools[CL_POOLS_MAX];
+        unsigned pool_count;
         int64_t started_ms, now_ms;
 };
 
 /* Any thread but a loop (reads /proc). */
 void srv_statistics_read(const struct srv_statistics_source *source, struct srv_statistics *out);
+
+/* Of its pools. How many; 0: there is but one. */
+unsigned srv_pools_read(const struct srv_statistics_source *source, struct srv_pool_statistics out[CL_POOLS_MAX]);
 
 /* Prometheus text format 0.0.4. */
 void srv_metrics_write(const struct srv_statistics *statistics, FILE *out);

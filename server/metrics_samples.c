@@ -91,6 +91,27 @@ void srv_write_cpu(const struct metric *metric, const struct srv_statistics *sta
         fprintf(out, "%s %.6f\n", metric->name, statistics->process.cpu_seconds);
 }
 
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+void srv_write_pool_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < statistics->pool_count; i++)
+                fprintf(out, "%s{pool=\"%u\"} %" PRIu64 "\n", metric->name, statistics->pools[i].number, number_at(&statistics->pools[i], metric->offset));
+}
+
+void srv_write_pool_bool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        bool value;
+        unsigned i;
+
+        for (i = 0; i < statistics->pool_count; i++) {
+                memcpy(&value, (const char *)&statistics->pools[i] + metric->offset, sizeof(value));
+                fprintf(out, "%s{pool=\"%u\"} %d\n", metric->name, statistics->pools[i].number, value);
+        }
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static bool was_used(const struct gw_op_stats *op)

@@ -9,6 +9,7 @@
 #include "server/switches.h"
 
 #include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -72,6 +73,21 @@ static void read_process(struct srv_process_statistics *out)
                                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+unsigned srv_pools_read(const struct srv_statistics_source *source, struct srv_pool_statistics out[CL_POOLS_MAX])
+{
+        struct eng_health *health = source->pool_count > 0 ? malloc(sizeof(*health)) : NULL;
+        unsigned i;
+
+        for (i = 0; health != NULL && i < source->pool_count; i++) {
+                eng_health_read(source->pools[i].store, health);
+                out[i] = (struct srv_pool_statistics){.number = source->pools[i].number, .ready = health->ready, .writable = health->writable, .epoch = health->epoch,
+                                                      .drives_in = health->drives_in, .objects_below = health->objects_below};
+                snprintf(out[i].reason, sizeof(out[i].reason), "%s", health->reason);
+        }
+        free(health);
+        return i;
+}
+
 void srv_statistics_read(const struct srv_statistics_source *source, struct srv_statistics *out)
 {
         unsigned i;
@@ -98,6 +114,7 @@ void srv_statistics_read(const struct srv_statistics_source *source, struct srv_
         srv_forecast_read(source->forecast, &out->forecast);
         out->read_only = srv_switch_read(source->switches, SRV_READ_ONLY).on;
         out->maintenance = srv_switch_read(source->switches, SRV_MAINTENANCE).on;
+        out->pool_count = srv_pools_read(source, out->pools);
         out->started_ms = source->started_ms;
         out->now_ms = lp_wall_ms();
 }

@@ -58,6 +58,10 @@ void srv_write_drives(const struct metric *metric, const struct srv_statistics *
 void srv_write_losses_left(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_drive_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 
+/* For each pool, where there are several; the offset is in struct srv_pool_statistics. */
+void srv_write_pool_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+void srv_write_pool_bool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+
 /* Of batches and of RDMA. */
 void srv_write_batch_entries(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_rdma_ends(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);

@@ -357,56 +357,86 @@ void srv_folders_announce(const struct srv_folders *folders, struct cl_node *nod
                 }
 }
 
-static bool is_slot_of_node(const struct cl_view *view, unsigned slot, uint64_t node)
+static bool is_slot_of_node(const struct cl_pool *pool, unsigned slot, uint64_t node)
 {
-        return (view->epoch.gone >> slot & 1) == 0 && view->epoch.slot[slot].site.node == node;
+        return (pool->epoch.gone >> slot & 1) == 0 && pool->epoch.slot[slot].site.node == node;
 }
 
-static int folder_slot(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
+/* Which slot of the pool it is. -1: none. */
+static int slot_in_pool(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_pool *pool)
 {
         unsigned slot;
 
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                if (is_slot_of_node(view, slot, s->number) && memcmp(view->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
+        for (slot = 0; slot < pool->epoch.slots; slot++)
+                if (is_slot_of_node(pool, slot, s->number) && memcmp(pool->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
                         return (int)slot;
         return -1;
 }
 
-/* Slots of this node; and those of them that a folder here holds. */
-static void count_slots(const struct srv_folders *folders, const struct cl_view *view, uint64_t *ours, uint64_t *held)
+/*
+ * The pool that has it as a slot of this node, and which. A drive is of the store that FORMAT names. If two pools name an empty
+ * folder, which only two requests at once can bring about, the first one has it. NULL: none.
+ */
+static const struct cl_pool *folder_pool(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view, unsigned *slot)
+{
+        const struct cl_pool *found = NULL;
+        unsigned i;
+        int at;
+
+        for (i = 0; folder->state != ENG_FOLDER_ABSENT && i < view->pool_count; i++) {
+                const struct cl_pool *pool = &view->pools[i];
+                const bool own = folder->state == ENG_FOLDER_DRIVE && memcmp(folder->identity.store_id, pool->config.store_id, CL_ID) == 0;
+
+                at = slot_in_pool(folder, s, pool);
+                if (at < 0 || (found != NULL && !own))
+                        continue;
+                found = pool;
+                *slot = (unsigned)at;
+                if (own)
+                        break;
+        }
+        return found;
+}
+
+/* Slots of the pool that are of this node; and those of them that a folder here holds. */
+static void count_slots(const struct srv_folders *folders, const struct cl_view *view, const struct cl_pool *pool, uint64_t *ours, uint64_t *held)
 {
         unsigned slot, i;
 
         *ours = *held = 0;
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                *ours |= is_slot_of_node(view, slot, folders->settings->number) ? 1ull << slot : 0;
-        for (i = 0; i < folders->count; i++) {
-                const struct srv_folder *folder = &folders->at[i];
-                int at = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, folders->settings, view) : -1;
-
-                *held |= at >= 0 ? 1ull << at : 0;
-        }
+        for (slot = 0; slot < pool->epoch.slots; slot++)
+                *ours |= is_slot_of_node(pool, slot, folders->settings->number) ? 1ull << slot : 0;
+        for (i = 0; i < folders->count; i++)
+                if (folder_pool(&folders->at[i], folders->settings, view, &slot) == pool)
+                        *held |= 1ull << slot;
 }
 
 bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view)
 {
-        uint64_t ours, held;
+        uint64_t ours, held, all_ours = 0, all_held = 0;
+        unsigned i;
 
-        if (!view->has_pool)
-                return true;
-        count_slots(folders, view, &ours, &held);
-        return ours == 0 || held != 0;
+        for (i = 0; i < view->pool_count; i++) {
+                count_slots(folders, view, &view->pools[i], &ours, &held);
+                all_ours |= ours;
+                all_held |= held;
+        }
+        return all_ours == 0 || all_held != 0;
 }
 
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view)
 {
         bool had = false;
-        unsigned slot;
+        unsigned i, slot;
 
-        for (slot = 0; view->has_pool && slot < view->epoch.slots; slot++) {
-                if (is_slot_of_node(view, slot, folders->settings->number))
-                        return false;
-                had |= view->epoch.slot[slot].site.node == folders->settings->number;
+        for (i = 0; i < view->pool_count; i++) {
+                const struct cl_pool *pool = &view->pools[i];
+
+                for (slot = 0; slot < pool->epoch.slots; slot++) {
+                        if (is_slot_of_node(pool, slot, folders->settings->number))
+                                return false;
+                        had |= pool->epoch.slot[slot].site.node == folders->settings->number;
+                }
         }
         return had;
 }
@@ -421,8 +451,8 @@ struct folder_job {
         struct rem_server *server;
         bool looks, formats, opens, keeps;
         unsigned slot;
-        struct cl_config config;
-        struct eng_epoch_info epoch;
+        struct cl_pool pool; /* that has it */
+        char of[16];         /* that, in words */
 };
 
 /*
@@ -431,15 +461,16 @@ struct folder_job {
  */
 static void job_format(struct folder_job *job)
 {
+        const struct eng_epoch_info *epoch = &job->pool.epoch;
         struct srv_folder *folder = job->folder;
-        struct eng_identity identity = {.slot = job->slot, .created_ms = lp_wall_ms(), .features = job->epoch.features};
+        struct eng_identity identity = {.slot = job->slot, .created_ms = lp_wall_ms(), .features = job->pool.epoch.features};
         bool begun = folder->state == ENG_FOLDER_PARTIAL && (memcmp(folder->identity.drive_id, folder->file.drive, CL_ID) == 0 || memcmp(folder->identity.drive_id, no_id, CL_ID) == 0);
         struct eng_error error = {""};
         int rv = 0;
 
         /* nothing counts on a slot that is being added: it may have been cut off before it held anything */
-        if ((folder->file.made && !begun && !(job->epoch.adding >> job->slot & 1)) || (((job->epoch.in | job->epoch.joining) >> job->slot & 1) && job->epoch.number > 1)) {
-                folder_say(folder, "was slot %u of the pool, and is empty: what it held is lost, and it is not used", job->slot);
+        if ((folder->file.made && !begun && !(epoch->adding >> job->slot & 1)) || (((epoch->in | epoch->joining) >> job->slot & 1) && epoch->number > 1)) {
+                folder_say(folder, "was slot %u of %s, and is empty: what it held is lost, and it is not used", job->slot, job->of);
                 return;
         }
         if (!folder->file.made) {
@@ -451,13 +482,13 @@ static void job_format(struct folder_job *job)
                 folder_say(folder, "cannot be written to: %s", strerror(-rv));
                 return;
         }
-        memcpy(identity.store_id, job->config.store_id, CL_ID);
+        memcpy(identity.store_id, job->pool.config.store_id, CL_ID);
         memcpy(identity.drive_id, folder->file.drive, CL_ID);
-        rv = eng_folder_format(folder->path, &identity, job->config.epoch, job->config.epoch_len, &error);
+        rv = eng_folder_format(folder->path, &identity, job->pool.config.epoch, job->pool.config.epoch_len, &error);
         if (rv == 0)
                 rv = eng_folder_probe(folder->path, &folder->state, &folder->identity, &error);
         if (rv == 0)
-                srv_log(SRV_LOG_INFO, "%s: is slot %u of the pool now", folder->path, job->slot);
+                srv_log(SRV_LOG_INFO, "%s: is slot %u of %s now", folder->path, job->slot, job->of);
         else
                 folder_say(folder, "%s", error.text);
 }
@@ -477,7 +508,8 @@ static void job_open(struct folder_job *job)
                                             .reclaim_rate = s->reclaim_rate};
         struct rem_served *served;
         struct eng_error error = {""};
-        int rv = rem_served_new(job->server, CL_POOL, folder->identity.slot, loops->loops[folder->identity.slot % loops->count], &served);
+        unsigned loop = (folder->identity.slot + job->pool.number - CL_POOL) % loops->count;
+        int rv = rem_served_new(job->server, job->pool.number, folder->identity.slot, loops->loops[loop], &served);
 
         if (rv == 0)
                 rv = rem_served_open(served, &options, &error);
@@ -486,7 +518,7 @@ static void job_open(struct folder_job *job)
         if (rv == 0) {
                 folder->served = served;
                 folder->said[0] = '\0';
-                srv_log(SRV_LOG_INFO, "%s: serves slot %u of the pool", folder->path, folder->identity.slot);
+                srv_log(SRV_LOG_INFO, "%s: serves slot %u of %s", folder->path, folder->identity.slot, job->of);
                 return;
         }
         folder_say(folder, "%s", *error.text != '\0' ? error.text : strerror(-rv));
@@ -500,7 +532,7 @@ static bool slot_is_its_own(const struct folder_job *job)
 {
         const struct srv_folder *folder = job->folder;
 
-        return folder->identity.slot == job->slot && memcmp(folder->identity.store_id, job->config.store_id, CL_ID) == 0 &&
+        return folder->identity.slot == job->slot && memcmp(folder->identity.store_id, job->pool.config.store_id, CL_ID) == 0 &&
                memcmp(folder->identity.drive_id, folder->file.drive, CL_ID) == 0;
 }
 
@@ -559,22 +591,40 @@ static bool folder_is_free(struct srv_folder *folder)
         return atomic_load(&folder->job) != SRV_FOLDER_WORKS;
 }
 
-static void say_unheld(struct srv_folders *folders, const struct cl_view *view)
+/* "the pool", where the cluster has one. */
+static void pool_in_words(const struct cl_view *view, unsigned number, char out[16])
 {
-        uint64_t ours, held;
-        char list[200] = "";
+        if (view->pool_count > 1)
+                snprintf(out, 16, "pool %u", number);
+        else
+                snprintf(out, 16, "the pool");
+}
+
+static void say_unheld_of(struct srv_folders *folders, const struct cl_view *view, const struct cl_pool *pool)
+{
+        uint64_t ours, held, *said = &folders->unheld[pool->number];
+        char list[200] = "", of[16];
         unsigned slot;
 
-        count_slots(folders, view, &ours, &held);
+        count_slots(folders, view, pool, &ours, &held);
         ours &= ~held;
-        if (ours == folders->unheld)
+        if (ours == *said)
                 return;
-        folders->unheld = ours;
+        *said = ours;
+        pool_in_words(view, pool->number, of);
         for (slot = 0; slot < 64; slot++)
                 if (ours >> slot & 1)
                         snprintf(list + strlen(list), sizeof(list) - strlen(list), " %u", slot);
         if (ours != 0)
-                srv_log(SRV_LOG_ERROR, "slots of the pool that are this node's and in none of its folders:%s", list);
+                srv_log(SRV_LOG_ERROR, "slots of %s that are this node's and in none of its folders:%s", of, list);
+}
+
+static void say_unheld(struct srv_folders *folders, const struct cl_view *view)
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                say_unheld_of(folders, view, &view->pools[i]);
 }
 
 /* A new one is told by its id, by which an operator names it. */
@@ -597,7 +647,9 @@ static void folder_gone(void *arg)
 /* The slot has another drive by now, which is to be served in its place, or was removed. */
 static void withdraw_former(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
-        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || folder_slot(folder, s, view) >= 0)
+        unsigned slot;
+
+        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || folder_pool(folder, s, view, &slot) != NULL)
                 return;
         folder->withdrawn = true;
         rem_served_withdraw(folder->served, folder_gone, NULL);
@@ -614,31 +666,32 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
                 struct folder_job job = {.folder = folder, .settings = s, .link = link, .server = server};
-                int slot;
+                const struct cl_pool *pool;
 
                 if (!folder_is_free(folder)) {
                         all = false;
                         continue;
                 }
-                if (folder->served != NULL && view->has_pool)
+                if (folder->served != NULL && view->pool_count > 0)
                         withdraw_former(folder, s, view);
                 if (folder->served != NULL || (folder->tried != 0 && now - folder->tried < TRY_NS))
                         continue;
-                slot = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, s, view) : -1;
-                if (folder->state != ENG_FOLDER_ABSENT && slot < 0) {
+                pool = folder_pool(folder, s, view, &job.slot);
+                if (folder->state != ENG_FOLDER_ABSENT && pool == NULL) {
                         say_unused(folder);
                         continue;
                 }
                 folder->tried = now;
                 job.looks = folder->state == ENG_FOLDER_ABSENT;
                 job.formats = is_blank(folder) && s->format;
-                job.opens = slot >= 0;
+                job.opens = pool != NULL;
                 job.keeps = job.opens && folder->file.seen.generation.number == 0; /* it serves nobody before it can tell etcd from another */
                 if (job.keeps)
                         folder->file.seen = folders->seen;
-                job.slot = slot >= 0 ? (unsigned)slot : 0;
-                job.config = view->config;
-                job.epoch = view->epoch;
+                if (pool != NULL) {
+                        job.pool = *pool;
+                        pool_in_words(view, pool->number, job.of);
+                }
                 folder_begin(&job);
                 all = false;
         }
@@ -651,12 +704,12 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
         }
 }
 
-static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, const char *switches)
+static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches)
 {
-        return memcmp(&file->seen, seen, sizeof(*seen)) == 0 && file->boot >= boot && strcmp(file->switches, switches) == 0;
+        return memcmp(&file->seen, seen, sizeof(*seen)) == 0 && file->boot >= boot && file->pools >= pools && strcmp(file->switches, switches) == 0;
 }
 
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches)
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches)
 {
         bool all = true;
         unsigned i;
@@ -669,9 +722,10 @@ bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, u
                         all = false;
                         continue;
                 }
-                if (folder->state == ENG_FOLDER_ABSENT || file_says(&folder->file, seen, boot, switches))
+                if (folder->state == ENG_FOLDER_ABSENT || file_says(&folder->file, seen, boot, pools, switches))
                         continue;
                 folder->file.boot = boot > folder->file.boot ? boot : folder->file.boot;
+                folder->file.pools = pools > folder->file.pools ? pools : folder->file.pools;
                 snprintf(folder->file.switches, sizeof(folder->file.switches), "%.255s", switches);
                 folder->file.seen = *seen;
                 folder_begin(&(struct folder_job){.folder = folder, .settings = folders->settings, .keeps = true});

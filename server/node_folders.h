@@ -1,6 +1,6 @@
 /*
- * node_folders.h - the folders of a cluster's node: whose they are, formatting them as the pool has them,
- * and serving them to the pool's leader.
+ * node_folders.h - the folders of a cluster's node: whose they are, formatting them as the pools have them,
+ * and serving them to the pools' leaders. Each is a slot of one pool at most.
  *
  * owner: the main thread, which waits for no folder: what may hang with a drive is done by a thread of
  * that folder's own, one thing at a time.
@@ -24,7 +24,7 @@ struct srv_folder {
         struct cl_node_file file;     /* what NODE says, or is to say */
         uint64_t room;                /* bytes of its file system, when it was found empty */
         struct rem_served *served;    /* NULL: not served */
-        bool withdrawn;               /* the pool has another drive in its slot, or none any more: served is closed in the end */
+        bool withdrawn;               /* its pool has another drive in its slot, or none any more: served is closed in the end */
         char said[200];               /* what was last said to be amiss with it */
         uint64_t tried;               /* lp_clock() when it was last tried to look, format or open; 0: never */
         atomic_int job;               /* enum srv_folder_job */
@@ -38,7 +38,7 @@ struct srv_folders {
         struct cl_generation fence; /* of a reseed that has asked, and has not ended as far as they know; 0: none */
         uint16_t number;     /* of the node that those which are drives belong to; 0: none is */
         bool drained_told;
-        uint64_t unheld;     /* slots of this node that no folder holds, as was last said */
+        uint64_t unheld[CL_POOLS_MAX + 1]; /* slots of this node that no folder holds, as was last said, of each pool */
 };
 
 /*
@@ -51,18 +51,18 @@ int srv_folders_look(struct srv_folders *folders, const struct srv_settings *set
 void srv_folders_own(struct srv_folders *folders, uint16_t number);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
-/* False: the pool has slots of this node, and none of them is here. */
+/* False: pools have slots of this node, and none of them is here. */
 bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view);
-/* All slots that the pool has had on this node were removed: its number is used no more. */
+/* All slots that pools have had on this node were removed: its number is used no more. */
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view);
 /*
- * What is to be done now and then: looks again at those that are missing, formats those that the pool has as slots of this node,
+ * What is to be done now and then: looks again at those that are missing, formats those that a pool has as slots of this node,
  * and opens and serves drives. Does not wait; link is woken when something was done.
  */
 struct srv_link;
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
 /* Keeps on them what was seen, if that has changed. Does not wait. False: one is worked on, and is to be asked again. */
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches);
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, unsigned pools, const char *switches);
 /* Waits for what is being done, so long. False: something is under way yet. */
 bool srv_folders_settle(struct srv_folders *folders, unsigned most_ms);
 /* After the loops have stopped: closes them. */

@@ -1,6 +1,6 @@
 /*
- * node_gateway.h - the S3 side of a node process: a gateway over a home store, whose leader is the process
- * that leads the pool, on whichever node (docs/design/any-gateway.md).
+ * node_gateway.h - the S3 side of a node process: a gateway over a home store of each pool, whose leader is the process
+ * that leads the pool, on whichever node (docs/design/any-gateway.md, pool-leaders.md).
  *
  * owner: the main thread.
  */
@@ -19,8 +19,11 @@ struct srv_node_gateway;
 int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct srv_listener *s3,
                           const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error);
-/* Who leads, as the view has it; here: that process is this node's, and can be asked. */
-void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view *view, bool here);
+/*
+ * Who leads, as the view has it; here: pools whose process is this node's, and can be asked, a bit for each number. A pool that
+ * it has not seen before gets a home store.
+ */
+void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view *view, uint32_t here);
 /* Each second, and on SIGHUP. The first says what has changed; false: a loop of it has failed. */
 bool srv_node_gateway_look(struct srv_node_gateway *gateway);
 void srv_node_gateway_reload(struct srv_node_gateway *gateway);

@@ -27,9 +27,9 @@ int srv_lead_parse(const char *text, struct srv_lead_spec *out)
         unsigned whole_stop;
         int end = -1;
 
-        if (sscanf(text, "%u:%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->node, &out->pool, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
-                   &out->seen.revision, &out->pair, &end) != 10 ||
-            out->node < 1 || out->node > CL_NODE_LAST || end < 0 || text[end] != '\0')
+        if (sscanf(text, "%u:%u:%u:%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->node, &out->pool, &out->pools, &out->leads, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
+                   &out->seen.revision, &out->pair, &end) != 12 ||
+            out->node < 1 || out->node > CL_NODE_LAST || out->pool < 1 || out->pool > CL_POOLS_MAX || out->leads < 1 || end < 0 || text[end] != '\0')
                 return -EINVAL;
         out->whole_stop = whole_stop != 0;
         out->silent = silent;
@@ -54,9 +54,10 @@ static int settings_file(const struct srv_settings *settings, int *out)
         return rv;
 }
 
-void srv_node_leader_init(struct srv_node_leader *leader)
+void srv_node_leader_init(struct srv_node_leader *leader, unsigned pool)
 {
         memset(leader, 0, sizeof(*leader));
+        leader->pool = pool;
         leader->pair = -1;
 }
 
@@ -94,7 +95,7 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", file);
-        snprintf(text, sizeof(text), "--lead=%u:%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->node, spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
+        snprintf(text, sizeof(text), "--lead=%u:%u:%u:%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->node, spec->pool, spec->pools, spec->leads, spec->leader_revision, spec->whole_stop ? 1u : 0u,
                  (unsigned long long)spec->silent, (unsigned long long)spec->seen.cluster_id, (unsigned long long)spec->seen.generation.number, (unsigned long long)spec->seen.generation.random,
                  spec->seen.revision, pair[1]);
         fcntl(pair[0], F_SETFL, O_NONBLOCK);
@@ -110,7 +111,9 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         leader->pair = pair[0];
-        leader->listens = leader->serves = false;
+        leader->listens = leader->serves = leader->whole = false;
+        leader->pools = spec->pools;
+        leader->begun = lp_clock();
         leader->leader_revision = spec->leader_revision;
         return 0;
 }
@@ -124,24 +127,36 @@ static void hear(struct srv_node_leader *leader)
                 for (i = 0; i < n; i++) {
                         leader->listens |= said[i] == SRV_LEADER_LISTENS;
                         leader->serves |= said[i] == SRV_LEADER_SERVES;
+                        leader->whole = (leader->whole || said[i] == SRV_LEADER_WHOLE) && said[i] != SRV_LEADER_LACKS;
                 }
+}
+
+/* "", or of which pool, where there are several. */
+static const char *leader_of(const struct srv_node_leader *leader, char out[24])
+{
+        *out = '\0';
+        if (leader->pools > 1)
+                snprintf(out, 24, " of pool %u", leader->pool);
+        return out;
 }
 
 static void leader_reaped(struct srv_node_leader *leader, int status)
 {
+        char of[24];
+
         hear(leader);
         close(leader->pair);
         leader->pair = -1;
         leader->pid = 0;
         leader->failures = leader->serves ? 0 : leader->failures + 1;
         leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
-        leader->listens = leader->serves = false;
+        leader->listens = leader->serves = leader->whole = false;
         if (WIFSIGNALED(status))
-                srv_log(SRV_LOG_WARNING, "the leader process was ended by signal %d", WTERMSIG(status));
+                srv_log(SRV_LOG_WARNING, "the leader process%s was ended by signal %d", leader_of(leader, of), WTERMSIG(status));
         else if (WEXITSTATUS(status) != 0)
-                srv_log(SRV_LOG_INFO, "the leader process has ended (%d)", WEXITSTATUS(status));
+                srv_log(SRV_LOG_INFO, "the leader process%s has ended (%d)", leader_of(leader, of), WEXITSTATUS(status));
         else
-                srv_log(SRV_LOG_INFO, "the leader process has handed over");
+                srv_log(SRV_LOG_INFO, "the leader process%s has handed over", leader_of(leader, of));
 }
 
 void srv_node_leader_look(struct srv_node_leader *leader)
@@ -163,11 +178,12 @@ void srv_node_leader_signal(struct srv_node_leader *leader, int signo)
 
 void srv_node_leader_kill(struct srv_node_leader *leader, const char *why)
 {
+        char of[24];
         int status;
 
         if (leader->pid == 0)
                 return;
-        srv_log(SRV_LOG_INFO, "the leader process is ended: %s", why);
+        srv_log(SRV_LOG_INFO, "the leader process%s is ended: %s", leader_of(leader, of), why);
         kill(leader->pid, SIGKILL);
         while (waitpid(leader->pid, &status, 0) < 0 && errno == EINTR)
                 ;

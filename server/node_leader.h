@@ -1,5 +1,5 @@
 /*
- * node_leader.h - the leader process of a node, and how the two talk.
+ * node_leader.h - a leader process of a node, which has one for each pool that it leads, and how the two talk.
  *
  * The node process starts it as a program of its own, with --lead and what that says: the number of the node, the pool, the leader key that was
  * judged, whether all nodes were stopped, what the node has seen of etcd, and the descriptor of a socket pair to the node process. Its settings are those that the node process has: a file that was edited since does not
@@ -20,10 +20,14 @@
 /* What a leader process has said. */
 #define SRV_LEADER_LISTENS 'L' /* nodes may ask it from now on */
 #define SRV_LEADER_SERVES  'S'
+#define SRV_LEADER_WHOLE   'W' /* nothing of the pool is being repaired, moved or filled ... */
+#define SRV_LEADER_LACKS   'D' /* ... or something is, again */
 
 struct srv_lead_spec {
         unsigned node;
         unsigned pool;
+        unsigned pools; /* of the cluster */
+        unsigned leads; /* so many pools a node leads while all nodes serve: the process takes so much less for itself */
         int64_t leader_revision;
         bool whole_stop; /* see struct cl_leader_options */
         uint64_t silent; /* likewise */
@@ -38,13 +42,15 @@ int srv_lead_parse(const char *text, struct srv_lead_spec *out);
 struct srv_node_leader {
         pid_t pid; /* 0: none runs */
         int pair;  /* -1: none */
-        bool listens, serves;
+        unsigned pool, pools; /* as it was started */
+        bool listens, serves, whole;
+        uint64_t begun;          /* lp_clock() */
         int64_t leader_revision; /* that it was started with */
         unsigned failures;       /* how many, one after the other, ended before they served */
         uint64_t rest_until;     /* lp_clock() */
 };
 
-void srv_node_leader_init(struct srv_node_leader *leader);
+void srv_node_leader_init(struct srv_node_leader *leader, unsigned pool);
 /* Starts one. program: argv[0] of this process. Negative errno. */
 int srv_node_leader_start(struct srv_node_leader *leader, const char *program, const struct srv_settings *settings, const struct srv_lead_spec *spec);
 /* What it has said since, and whether it has ended: then it is reaped, and pid is 0. */

@@ -38,7 +38,27 @@
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
+#define GIVE_BACK_MOST 60u /* times the first pause, between two hand-overs of one pool: doubled each time that it comes back soon */
+#define GAVE_BACK_NS   (3 * NS_A_SECOND)       /* that others have to take it */
 #define SETTLE_MS      5000u /* for what is being done with folders: what was seen is kept where nothing is */
+
+/* A pool of the cluster. owner: the main thread, but for what is under the lock */
+struct node_pool {
+        struct node *node;
+        unsigned number;
+        struct cl_elector *elector; /* NULL: it is not known of yet */
+        bool elects;                /* of the loop: it uses the elector */
+        struct srv_node_leader leader;
+        uint64_t since;  /* lp_clock(): since when another node goes before this one, which leads; 0: none does */
+        uint64_t pause;  /* before it is handed over once more */
+        uint64_t handed; /* lp_clock(): when it was handed over; 0: never */
+        /* under the node's lock: what the elector has said last */
+        bool wanted, whole_stop;
+        uint64_t silent;
+        int64_t wanted_revision;
+        unsigned before; /* nodes that go before this one */
+        char waits[160];
+};
 
 /* owner: the main thread, but for what is under the lock */
 struct node {
@@ -53,15 +73,16 @@ struct node {
         struct srv_folders folders;
         struct srv_link link;
         struct rem_server *server;
-        struct cl_elector *elector;
-        bool elects; /* of the loop: it uses the two */
-        struct srv_node_leader leader;
+        bool elects; /* of the loop: it uses the server and the electors */
+        struct node_pool pools[CL_POOLS_MAX]; /* by number, from CL_POOL on */
+        uint64_t handed; /* lp_clock(): when a pool was last handed over to whose turn it is; 0: none was */
         struct cl_view view;
         int view_error; /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
         bool waits_told, ready, distrusts, has_drives;
         uint64_t kept; /* lp_clock() */
         char kept_switches[CL_SWITCHES_MAX];
+        unsigned kept_pools;
         struct cl_name_take name;
         struct cl_join join;
         uint64_t boot; /* the highest that this process has taken */
@@ -69,11 +90,6 @@ struct node {
         struct lp_msg hurry_msg;
         atomic_bool hurry_posted;
         pthread_mutex_t lock;
-        /* under lock: what the elector has said last */
-        bool wanted, whole_stop;
-        uint64_t silent;
-        int64_t wanted_revision;
-        char waits[160];
 };
 
 /* What clients are told. */
@@ -84,6 +100,22 @@ static void node_says(struct node *n, const char *text, const char *leader)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+static void signal_leaders(struct node *n, int signo)
+{
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                srv_node_leader_signal(&n->pools[i].leader, signo);
+}
+
+static void kill_leaders(struct node *n, const char *why)
+{
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                srv_node_leader_kill(&n->pools[i].leader, why);
+}
+
 static void node_reload(struct node *n)
 {
         srv_notify_reloading();
@@ -91,7 +123,7 @@ static void node_reload(struct node *n)
         srv_standby_reload(n->standby);
         if (n->gateway != NULL)
                 srv_node_gateway_reload(n->gateway);
-        srv_node_leader_signal(&n->leader, SIGHUP);
+        signal_leaders(n, SIGHUP);
         srv_log(SRV_LOG_INFO, "reloaded");
         srv_notify("READY=1");
 }
@@ -111,10 +143,13 @@ static void take_signals(struct node *n)
 /* Until a signal has come, a loop or the leader process has something to say, or so long. */
 static void node_wait(struct node *n, int timeout_ms)
 {
-        struct pollfd fds[] = {{.fd = n->signal_fd, .events = POLLIN}, {.fd = n->link.settings != NULL ? n->link.wake : -1, .events = POLLIN}, {.fd = n->leader.pair, .events = POLLIN}};
+        struct pollfd fds[2 + CL_POOLS_MAX] = {{.fd = n->signal_fd, .events = POLLIN}, {.fd = n->link.settings != NULL ? n->link.wake : -1, .events = POLLIN}};
         uint64_t count;
+        unsigned i;
 
-        if (poll(fds, 3, timeout_ms) <= 0)
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                fds[2 + i] = (struct pollfd){.fd = n->pools[i].leader.pair, .events = POLLIN};
+        if (poll(fds, 2 + CL_POOLS_MAX, timeout_ms) <= 0)
                 return;
         if (fds[1].revents != 0 && read(n->link.wake, &count, sizeof(count)) < 0)
                 return; /* it was read already */
@@ -246,7 +281,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
         uint64_t said = lp_clock();
 
         while (n->signo == 0) {
-                if (node_take_view(n) && n->view.has_format && n->view.has_pool) /* it may be a reseed's, and this number another node's there */
+                if (node_take_view(n) && n->view.has_format && cl_view_pool(&n->view, CL_POOL)->has_config) /* it may be a reseed's, and this number another node's there */
                         return srv_folders_belong(&n->folders, &n->view) ? 0 : srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: %s needs another number, and gets it by its next start",
                                                                                        (unsigned)n->own.number, n->link.name);
                 if (n->view_error == -EREMCHG)
@@ -274,42 +309,58 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
 
 static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
-        struct node *n = arg;
+        struct node_pool *pool = arg;
 
-        pthread_mutex_lock(&n->lock);
-        n->wanted = true;
-        n->wanted_revision = leader_revision;
-        n->whole_stop = whole_stop;
-        n->silent = silent;
-        pthread_mutex_unlock(&n->lock);
-        srv_link_wake(&n->link);
+        pthread_mutex_lock(&pool->node->lock);
+        pool->wanted = true;
+        pool->wanted_revision = leader_revision;
+        pool->whole_stop = whole_stop;
+        pool->silent = silent;
+        pthread_mutex_unlock(&pool->node->lock);
+        srv_link_wake(&pool->node->link);
 }
 
 static void on_waits(void *arg, const char *why)
 {
-        struct node *n = arg;
+        struct node_pool *pool = arg;
 
-        pthread_mutex_lock(&n->lock);
-        n->wanted = false;
-        snprintf(n->waits, sizeof(n->waits), "%s", why);
-        pthread_mutex_unlock(&n->lock);
+        pthread_mutex_lock(&pool->node->lock);
+        pool->wanted = false;
+        snprintf(pool->waits, sizeof(pool->waits), "%s", why);
+        pthread_mutex_unlock(&pool->node->lock);
+}
+
+static void on_before(void *arg, unsigned nodes)
+{
+        struct node_pool *pool = arg;
+
+        pthread_mutex_lock(&pool->node->lock);
+        pool->before = nodes;
+        pthread_mutex_unlock(&pool->node->lock);
 }
 
 /* etcd was asked. */
 static void on_looked(void *arg, const struct cl_view *view)
 {
         struct node *n = arg;
+        unsigned i;
 
         if (!n->elects)
                 return;
         rem_server_note(n->server, view != NULL ? REM_NOTE_ETCD : 0);
-        if (view != NULL)
-                cl_elector_look(n->elector, view);
+        for (i = 0; i < CL_POOLS_MAX && view != NULL; i++)
+                if (n->pools[i].elects)
+                        cl_elector_look(n->pools[i].elector, view);
+}
+
+static void hurry(struct node *n)
+{
+        cl_directory_hurry(n->link.directory);
 }
 
 static void on_hurry(void *arg)
 {
-        cl_directory_hurry(((struct node *)arg)->link.directory);
+        hurry(((struct node_pool *)arg)->node);
 }
 
 static void hurry_now(struct lp_msg *msg)
@@ -317,7 +368,7 @@ static void hurry_now(struct lp_msg *msg)
         struct node *n = container_of(msg, struct node, hurry_msg);
 
         atomic_store(&n->hurry_posted, false);
-        on_hurry(n);
+        hurry(n);
 }
 
 /* On the loop of a connection: the leader has handed over. */
@@ -336,28 +387,68 @@ static void begin_elections(void *arg)
         ((struct node *)arg)->elects = true;
 }
 
-/* ---- who leads ------------------------------------------------------------------------------- */
-
-static bool leads_here(const struct node *n)
+static void begin_electing(void *arg)
 {
-        return n->view.is_led && n->view.leader.node == n->settings->number;
+        ((struct node_pool *)arg)->elects = true;
 }
 
+/* Pools that etcd has by now get an elector each. */
+static int meet_pools(struct node *n, struct srv_error *error)
+{
+        unsigned i;
+
+        for (i = 0; i < n->view.pool_count; i++) {
+                struct node_pool *pool = &n->pools[n->view.pools[i].number - CL_POOL];
+                struct cl_elector_options options = {.node = n->settings->number, .pool = pool->number, .client = n->link.client, .server = n->server, .lead = on_lead,
+                                                     .hurry = on_hurry, .waits = on_waits, .before = on_before, .arg = pool};
+
+                if (pool->elector != NULL || !n->view.pools[i].has_config)
+                        continue;
+                if (cl_elector_new(&options, &pool->elector) != 0)
+                        return srv_fail(error, -ENOMEM, "out of memory");
+                srv_link_call(&n->link, begin_electing, pool);
+        }
+        return 0;
+}
+
+/* ---- who leads ------------------------------------------------------------------------------- */
+
+static bool leads_here(const struct node *n, unsigned number)
+{
+        const struct cl_pool *pool = cl_view_pool(&n->view, number);
+
+        return pool->is_led && pool->leader.node == n->settings->number;
+}
+
+/* Pools that are led by this node, a bit for each number; asked: whose process here can be asked. */
+static uint32_t led_here(const struct node *n, bool asked)
+{
+        uint32_t led = 0;
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                if (leads_here(n, CL_POOL + i) && (!asked || n->pools[i].leader.listens))
+                        led |= 1u << (CL_POOL + i);
+        return led;
+}
+
+/* Of the first pool, without which no request is served. */
 static void say_who_leads(struct node *n)
 {
-        const struct cl_member *leader = n->view.is_led ? cl_view_member(&n->view, n->view.leader.node) : NULL;
+        const struct cl_pool *first = cl_view_pool(&n->view, CL_POOL);
+        const struct cl_member *leader = first->is_led ? cl_view_member(&n->view, first->leader.node) : NULL;
         char text[512], waits[160];
 
         pthread_mutex_lock(&n->lock);
-        memcpy(waits, n->waits, sizeof(waits));
+        memcpy(waits, n->pools[0].waits, sizeof(waits));
         pthread_mutex_unlock(&n->lock);
-        if (leader != NULL && !leads_here(n))
+        if (leader != NULL && !leads_here(n, CL_POOL))
                 snprintf(text, sizeof(text), "Node %u, %s, leads the pool: its S3 address is %s.", (unsigned)leader->number, leader->node.name, leader->node.s3);
-        else if (n->leader.pid != 0)
+        else if (n->pools[0].leader.pid != 0)
                 snprintf(text, sizeof(text), "This node is about to lead the pool.");
         else
                 snprintf(text, sizeof(text), "No node leads the pool at the moment%s%s.", *waits != '\0' ? ": " : "", waits);
-        node_says(n, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
+        node_says(n, text, leader != NULL && !leads_here(n, CL_POOL) ? leader->node.s3 : "");
 }
 
 static void node_seen(struct node *n, struct cl_seen *out)
@@ -367,6 +458,12 @@ static void node_seen(struct node *n, struct cl_seen *out)
                 out->generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
 }
 
+/* A reseed asks for all pools that some folder knows of. */
+static unsigned known_pools(const struct cl_view *view)
+{
+        return view->pool_count > 0 ? view->pools[view->pool_count - 1].number : 0;
+}
+
 static void keep_seen(struct node *n)
 {
         uint64_t now = lp_clock();
@@ -374,48 +471,114 @@ static void keep_seen(struct node *n)
 
         node_seen(n, &seen);
         if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0 &&
-            strcmp(n->kept_switches, n->view.switches) == 0)
+            strcmp(n->kept_switches, n->view.switches) == 0 && n->kept_pools == known_pools(&n->view))
                 return;
         memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
-        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
+        n->kept_pools = known_pools(&n->view);
+        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->kept_pools > 1 ? n->kept_pools : 0, n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
-static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop, uint64_t silent)
+/* How many pools each node leads when all do: the nodes that have slots share them. */
+static unsigned pools_a_node(const struct cl_view *view)
+{
+        bool has[CL_NODE_LAST + 1] = {false};
+        unsigned i, slot, nodes = 0;
+
+        for (i = 0; i < view->pool_count; i++) {
+                const struct eng_epoch_info *epoch = &view->pools[i].epoch;
+
+                for (slot = 0; slot < epoch->slots; slot++)
+                        if ((epoch->gone >> slot & 1) == 0 && !has[epoch->slot[slot].site.node & CL_NODE_LAST]) {
+                                has[epoch->slot[slot].site.node & CL_NODE_LAST] = true;
+                                nodes++;
+                        }
+        }
+        return nodes == 0 ? 1 : (view->pool_count + nodes - 1) / nodes;
+}
+
+static void start_leader(struct node *n, struct node_pool *pool, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct srv_lead_spec spec = {.node = n->own.number,
-                                     .pool = CL_POOL,
+                                     .pool = pool->number,
+                                     .pools = n->view.pool_count,
+                                     .leads = pools_a_node(&n->view),
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
                                      .silent = silent};
         int rv;
 
         node_seen(n, &spec.seen);
-        rv = srv_node_leader_start(&n->leader, n->program, n->settings, &spec);
+        rv = srv_node_leader_start(&pool->leader, n->program, n->settings, &spec);
         if (rv != 0)
                 srv_log(SRV_LOG_ERROR, "cannot start a leader process: %s", strerror(-rv));
+        else if (spec.pools > 1)
+                srv_log(SRV_LOG_INFO, "this node tries to lead pool %u", pool->number);
         else
                 srv_log(SRV_LOG_INFO, "this node tries to lead the pool");
 }
 
-static void look_at_leader(struct node *n)
+/*
+ * Whose turn it is gets the pool that this node leads in its place: when all of the pool is whole, one pool a minute. A pool that
+ * comes back waits longer each time.
+ */
+static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned before)
 {
+        const uint64_t now = lp_clock(), pause = n->settings->test_give_back * 1000000ull, most = GIVE_BACK_MOST * pause;
+
+        if (before == 0 || pool->leader.pid == 0 || !pool->leader.serves || !pool->leader.whole || !leads_here(n, pool->number)) {
+                pool->since = 0;
+                return;
+        }
+        if (pool->since == 0)
+                pool->since = now;
+        if (now - pool->since < pause || (n->handed != 0 && now - n->handed < pause) || (pool->handed != 0 && now - pool->handed < pool->pause))
+                return;
+        srv_log(SRV_LOG_INFO, "pool %u is handed over: another node leads it in its turn", pool->number);
+        pool->pause = pool->handed == 0 || now - pool->handed > most ? pause : pool->pause < most / 2 ? 2 * pool->pause : most;
+        pool->handed = n->handed = now;
+        pool->since = 0;
+        srv_node_leader_signal(&pool->leader, SIGTERM);
+}
+
+/* That others have the time to take it: this node leads it only if they do not. */
+static bool was_given_back(const struct node_pool *pool)
+{
+        return pool->handed != 0 && pool->leader.failures == 0 && lp_clock() - pool->handed < GAVE_BACK_NS;
+}
+
+static void look_at_leader(struct node *n, struct node_pool *pool)
+{
+        const struct cl_pool *seen = cl_view_pool(&n->view, pool->number);
+        struct srv_node_leader *leader = &pool->leader;
         bool wanted, whole_stop;
+        unsigned before;
         uint64_t silent;
         int64_t revision;
 
-        srv_node_leader_look(&n->leader);
+        srv_node_leader_look(leader);
         /* another node has taken the key since: the process here will find out, unless it is stopped */
-        if (n->leader.pid != 0 && n->view.leader_revision > n->leader.leader_revision && n->view.is_led && !leads_here(n))
-                srv_node_leader_kill(&n->leader, "another node leads the pool");
+        if (leader->pid != 0 && seen->leader_revision > leader->leader_revision && seen->is_led && !leads_here(n, pool->number))
+                srv_node_leader_kill(leader, "another node leads the pool");
         pthread_mutex_lock(&n->lock);
-        wanted = n->wanted;
-        whole_stop = n->whole_stop;
-        silent = n->silent;
-        revision = n->wanted_revision;
-        n->wanted = false;
+        wanted = pool->wanted;
+        whole_stop = pool->whole_stop;
+        silent = pool->silent;
+        revision = pool->wanted_revision;
+        before = pool->before;
+        pool->wanted = false;
         pthread_mutex_unlock(&n->lock);
-        if (wanted && !n->distrusts && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
-                start_leader(n, revision, whole_stop, silent);
+        if (wanted && !n->distrusts && leader->pid == 0 && lp_clock() >= leader->rest_until && !was_given_back(pool))
+                start_leader(n, pool, revision, whole_stop, silent);
+        hand_pool_back(n, pool, before);
+}
+
+static void look_at_leaders(struct node *n)
+{
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                if (n->pools[i].elector != NULL)
+                        look_at_leader(n, &n->pools[i]);
 }
 
 /* ---- a second -------------------------------------------------------------------------------- */
@@ -429,11 +592,13 @@ static void heed_etcd(struct node *n)
         srv_log(SRV_LOG_ERROR, "%s: this node leads no more, and begins anew (millrace admin cluster reseed)",
                 n->view_error == -EREMCHG ? n->view_text : "etcd is being written anew from what the nodes hold");
         rem_server_distrust(n->server);
-        srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
+        kill_leaders(n, "etcd is not the one that this node knows");
 }
 
 static void serve_node(struct node *n)
 {
+        struct srv_error error;
+
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
                 node_take_view(n);
                 if (n->folders.seen.generation.number == 0)
@@ -441,9 +606,11 @@ static void serve_node(struct node *n)
                 srv_folders_work(&n->folders, n->server, &n->link, &n->view);
                 keep_seen(n);
                 heed_etcd(n);
-                look_at_leader(n);
+                if (meet_pools(n, &error) != 0)
+                        srv_log(SRV_LOG_WARNING, "%s", error.text); /* again in a second */
+                look_at_leaders(n);
                 say_who_leads(n);
-                srv_node_gateway_see(n->gateway, &n->view, n->leader.listens && leads_here(n));
+                srv_node_gateway_see(n->gateway, &n->view, led_here(n, true));
                 if (!srv_node_gateway_look(n->gateway))
                         break;
                 if (!n->ready) {
@@ -480,7 +647,6 @@ static int start_serving(struct node *n, struct srv_error *error)
 {
         const struct net_handler handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
         struct srv_link_party party = {.party = n->settings->number, .boot = n->boot, .format = &n->view.format, .handler = &handler};
-        struct cl_elector_options elector = {.node = n->settings->number, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
         int rv;
 
         if (rem_server_new(&n->server) != 0)
@@ -490,12 +656,8 @@ static int start_serving(struct node *n, struct srv_error *error)
         rv = srv_link_connect(&n->link, &party, error);
         if (rv != 0)
                 return rv;
-        elector.client = n->link.client;
-        elector.server = n->server;
-        if (cl_elector_new(&elector, &n->elector) != 0)
-                return srv_fail(error, -ENOMEM, "out of memory");
         srv_link_call(&n->link, begin_elections, n);
-        return 0;
+        return meet_pools(n, error);
 }
 
 /* Clients are answered by this node's gateway from here on, whoever leads. */
@@ -542,35 +704,46 @@ static int node_open(struct node *n, struct srv_error *error)
         return rv == 0 ? open_node_gateway(n, error) : rv;
 }
 
+static bool leader_runs(struct node *n)
+{
+        bool runs = false;
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++) {
+                srv_node_leader_look(&n->pools[i].leader);
+                runs |= n->pools[i].leader.pid != 0;
+        }
+        return runs;
+}
+
 /*
- * The leader process drains and hands over first: it needs the drives of this node, too. So does the next leader,
+ * Leader processes drain and hand over first: they need the drives of this node, too. So does the next leader of each pool,
  * which would wait for them in vain: it gets some time to begin with them.
  */
-static void node_end_leader(struct node *n)
+static void node_end_leaders(struct node *n)
 {
         uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull;
 
-        if (n->leader.pid == 0)
+        if (!leader_runs(n))
                 return;
-        srv_node_leader_signal(&n->leader, SIGTERM);
-        while (n->leader.pid != 0 && lp_clock() < until) {
+        signal_leaders(n, SIGTERM);
+        while (leader_runs(n) && lp_clock() < until) {
                 node_wait(n, 50);
-                srv_node_leader_look(&n->leader);
                 srv_link_keep(&n->link);
         }
-        srv_node_leader_kill(&n->leader, "it has not ended in time");
+        kill_leaders(n, "it has not ended in time");
         until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
-        while (leads_here(n) && lp_clock() < until) {
+        while (led_here(n, false) != 0 && lp_clock() < until) {
                 node_wait(n, 50);
                 node_take_view(n);
         }
         say_who_leads(n);
-        if (!leads_here(n))
+        if (led_here(n, false) == 0)
                 usleep(NEXT_START_MS * 1000);
 }
 
 struct node_stop {
-        struct node *node;
+        struct node_pool *pool;
         sem_t done;
 };
 
@@ -583,25 +756,35 @@ static void stop_elector(void *arg)
 {
         struct node_stop *stop = arg;
 
-        cl_elector_stop(stop->node->elector, node_stopped, &stop->done);
+        stop->pool->elects = false;
+        cl_elector_stop(stop->pool->elector, node_stopped, &stop->done);
+}
+
+static void end_electing(struct node *n, struct node_pool *pool)
+{
+        struct node_stop stop = {.pool = pool};
+
+        if (pool->elector == NULL)
+                return;
+        sem_init(&stop.done, 0, 0);
+        srv_link_call(&n->link, stop_elector, &stop);
+        srv_link_wait(&stop.done);
+        sem_destroy(&stop.done);
 }
 
 static void node_close(struct node *n)
 {
-        struct node_stop stop = {.node = n};
+        unsigned i;
 
-        if (n->elector != NULL) {
-                sem_init(&stop.done, 0, 0);
-                srv_link_call(&n->link, stop_elector, &stop);
-                srv_link_wait(&stop.done);
-                sem_destroy(&stop.done);
-        }
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                end_electing(n, &n->pools[i]);
         srv_folders_settle(&n->folders, UINT32_MAX); /* the stop watch ends it, if a drive hangs */
         if (n->server != NULL)
                 rem_server_stop(n->server);
         srv_link_end(&n->link);
         srv_folders_close(&n->folders);
-        cl_elector_free(n->elector);
+        for (i = 0; i < CL_POOLS_MAX; i++)
+                cl_elector_free(n->pools[i].elector);
         rem_server_free(n->server);
         srv_link_close(&n->link);
         srv_standby_free(n->standby);
@@ -635,6 +818,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         struct node *n = &node;
         enum srv_exit status = SRV_EXIT_DRAINED;
         struct srv_error error = {""};
+        unsigned i;
         int rv;
 
         n->own = *settings;
@@ -643,7 +827,11 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         n->signal_fd = -1;
         signal(SIGPIPE, SIG_IGN);
         srv_raise_limits();
-        srv_node_leader_init(&n->leader);
+        for (i = 0; i < CL_POOLS_MAX; i++) {
+                n->pools[i].node = n;
+                n->pools[i].number = CL_POOL + i;
+                srv_node_leader_init(&n->pools[i].leader, CL_POOL + i);
+        }
         pthread_mutex_init(&n->lock, NULL);
         sem_init(&n->joined, 0, 0);
         rv = node_open(n, &error);
@@ -661,7 +849,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 }
                 end_node_gateway(n);
                 if (!n->distrusts)
-                        node_end_leader(n);
+                        node_end_leaders(n);
                 srv_folders_settle(&n->folders, SETTLE_MS);
                 n->kept = 0;
                 keep_seen(n); /* what begins anew knows no more than the folders say */

@@ -177,6 +177,8 @@ static void report_folder(struct gate *gate, const struct srv_folder *folder, co
         cl_report_add(report, &folder->identity, known ? &ask->known : &nothing, known && ask->fences, fault);
         if (folder->file.boot > report->boot)
                 report->boot = folder->file.boot;
+        if (folder->file.pools > report->pools)
+                report->pools = folder->file.pools;
         if (folder->file.switches[0] != '\0')
                 memcpy(report->switches, folder->file.switches, sizeof(report->switches));
 }
@@ -309,6 +311,17 @@ static int gate_step(struct gate *gate, struct srv_error *error)
         return rv;
 }
 
+static void knows_store(struct cl_reseed_self *self, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < self->store_count; i++)
+                if (memcmp(self->stores[i], store, CL_ID) == 0)
+                        return;
+        if (self->store_count < CL_POOLS_MAX)
+                memcpy(self->stores[self->store_count++], store, CL_ID);
+}
+
 /* Folders that are not drives yet have nothing to report, and nothing to lose. */
 static bool gate_knows_itself(struct gate *gate)
 {
@@ -316,12 +329,9 @@ static bool gate_knows_itself(struct gate *gate)
 
         gate->self = (struct cl_reseed_self){.node = gate->settings->number, .seen = gate->folders->seen, .fence = gate->folders->fence};
         for (i = 0; i < gate->folders->count; i++)
-                if (gate->folders->at[i].state == ENG_FOLDER_DRIVE) {
-                        gate->self.has_store = true;
-                        memcpy(gate->self.store, gate->folders->at[i].identity.store_id, CL_ID);
-                        return true;
-                }
-        return false;
+                if (gate->folders->at[i].state == ENG_FOLDER_DRIVE)
+                        knows_store(&gate->self, gate->folders->at[i].identity.store_id);
+        return gate->self.store_count > 0;
 }
 
 int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *folders, struct srv_standby *standby, int signal_fd, int *signo, struct srv_error *error)

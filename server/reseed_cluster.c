@@ -25,18 +25,23 @@ struct reseeding {
         sem_t done;
 };
 
-/* "3": a node; "slot:5". */
+/* "3": a node; "slot:5", or "slot:2/5": of the first pool, or of pool 2. */
 static int wish_add(struct cl_reseed_wish *wish, const char *word, struct srv_error *error)
 {
         bool slot = strncmp(word, "slot:", 5) == 0;
         const char *digits = slot ? word + 5 : word;
+        unsigned long number, pool = CL_POOL;
         char *end;
-        unsigned long number = strtoul(digits, &end, 10);
 
-        if (*digits < '0' || *digits > '9' || *end != '\0' || (slot ? number >= ENG_DRIVES_MAX : number < 1 || number > CL_NODE_LAST))
-                return srv_fail(error, -EINVAL, "reseed_without: '%.100s' is neither the number of a node nor slot:N", word);
+        number = strtoul(digits, &end, 10);
+        if (slot && *end == '/' && end[1] >= '0' && end[1] <= '9') {
+                pool = number;
+                number = strtoul(end + 1, &end, 10);
+        }
+        if (*digits < '0' || *digits > '9' || *end != '\0' || pool < CL_POOL || pool > CL_POOLS_MAX || (slot ? number >= ENG_DRIVES_MAX : number < 1 || number > CL_NODE_LAST))
+                return srv_fail(error, -EINVAL, "reseed_without: '%.100s' is neither the number of a node nor slot:N, slot:POOL/N", word);
         if (slot) {
-                wish->slots |= 1ull << number;
+                wish->slots[pool] |= 1ull << number;
                 return 0;
         }
         if (wish->node_count == CL_RESEED_NODES)

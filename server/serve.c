@@ -82,6 +82,16 @@ static void tell_drives_of_switches(struct srv_daemon *d, const struct eng_healt
         *told = in;
 }
 
+/* What etcd says of switches counts for all pools; the first one's leader has set them itself. */
+static void keep_leading(struct srv_daemon *d, const struct eng_health *health)
+{
+        char switches[CL_SWITCHES_MAX];
+
+        srv_lead_keep(d->lead, health);
+        if (!srv_lead_is_first(d->lead) && srv_lead_switches(d->lead, switches))
+                srv_switches_follow(d->switches, switches);
+}
+
 /* ---- reloading ------------------------------------------------------------------------------- */
 
 static void reload_credentials(struct srv_daemon *d)
@@ -132,7 +142,8 @@ static void drain_requests(struct srv_daemon *d)
         unsigned active;
         int signo;
 
-        srv_notify("STOPPING=1");
+        if (d->lead == NULL) /* else its node may go on */
+                srv_notify("STOPPING=1");
         srv_log(SRV_LOG_INFO, "stopping");
         if (d->admin != NULL)
                 srv_admin_draining(d->admin);
@@ -218,7 +229,7 @@ static void say_addresses(const struct srv_daemon *d)
 
 enum srv_exit srv_serve(struct srv_daemon *d)
 {
-        struct srv_health_log *watch = srv_health_log_open();
+        struct srv_health_log *watch = srv_health_log_open(0);
         enum srv_exit status = SRV_EXIT_DRAINED;
         int signo = 0, failed = 0;
         const struct eng_health *health;
@@ -232,7 +243,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 tell_drives_of_switches(d, health, &told);
                 srv_forecast_look(d->forecast, health);
                 if (d->lead != NULL)
-                        srv_lead_keep(d->lead, health->ready);
+                        keep_leading(d, health);
                 signo = wait_signal(d->signal_fd, health->ready ? SERVING_POLL_MS : STARTING_POLL_MS);
                 if (signo == SIGHUP)
                         srv_daemon_reload(d);

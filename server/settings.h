@@ -92,6 +92,11 @@ struct srv_ec {
         X(new_pool_nodes, LIST, "", 0, 0, "NAME",                                                                      \
           "With --init-cluster: name of a node whose empty folders the new cluster is made of; once for each, or a list " \
           "with commas.")                                                                                              \
+        X(new_pools, INT, "0", 0, 16, "N",                                                                             \
+          "With --init-cluster: so many pools, among which the folders of each node are dealt. 0: one, or as many as were " \
+          "begun by a run that was cut off.")                                                                           \
+        X(init_more, BOOL, "no", 0, 0, NULL,                                                                           \
+          "With --init-cluster: there is a cluster already, which gets further pools of folders that are in none.")    \
         X(init_ask, BOOL, "no", 0, 0, NULL,                                                                            \
           "With --init-cluster: show what would be made, and ask on the terminal before it is; without one nothing is made.") \
         X(reseed_without, LIST, "", 0, 0, "N|slot:N",                                                                  \
@@ -240,6 +245,7 @@ struct srv_ec {
         X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
         X(test_forecast_speed, INT, "1", 1, 1000000, "N", NULL) /* seconds that a second counts as where growth is measured */ \
         X(test_day_seconds, INT, "86400", 1, 86400, "N", NULL) /* seconds that lifecycle rules take for a day */     \
+        X(test_give_back, DURATION, "60s", 100, 60000, "TIME", NULL) /* that a node waits before it hands a pool over to whose turn it is */ \
         X(test_md5_lanes, INT, "0", 1, 16, "N", NULL) /* to measure against: MD5 of so many streams at once at most */
 
 #define SRV_TYPE_STRING   char *

@@ -472,6 +472,8 @@ int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on
         struct kept kept;
         int rv;
 
+        if (switches->lead != NULL && !srv_lead_is_first(switches->lead))
+                return -EXDEV;
         pthread_mutex_lock(&switches->lock);
         if (switches->by_setting[which] && !on) {
                 pthread_mutex_unlock(&switches->lock);

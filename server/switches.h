@@ -37,7 +37,7 @@ int srv_switches_open(const struct srv_settings *settings, struct eng_store *sto
                       struct srv_switches **out);
 /* Of a node's gateway: they are set at the pool's leader, and followed here. -ENOMEM. */
 int srv_switches_of_node(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_switches **out);
-/* As the cluster's text in etcd says: in force when it returns. Of srv_switches_of_node(). */
+/* As the cluster's text in etcd says: in force when it returns. Of srv_switches_of_node(), and of leaders of further pools. */
 void srv_switches_follow(struct srv_switches *switches, const char *text);
 void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
 
@@ -45,7 +45,7 @@ void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
  * In force when it returns; at a cluster's leader read-only also waits for changes under way at all nodes, some seconds at
  * most: srv_switches_changing(). Waits until it is kept on the drives in use, but not for long:
  * -ETIMEDOUT or -EIO, it is kept on none yet, and a restart may find what was before. -EPERM: the
- * configuration says otherwise. Any thread that may block.
+ * configuration says otherwise; -EXDEV: this is the leader of another pool than the first. Any thread that may block.
  */
 int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on);
 /* Of what is in force; 0: nothing was ever switched. Any thread. */

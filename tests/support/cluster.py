@@ -1,5 +1,6 @@
 """A cluster on loopback: one etcd, and nodes that are millraced's, each with a port of its own for its drives, S3 and admin. For tests of what a node says and refuses; what
 a cluster promises when machines and links fail is tested in tests/cluster."""
+import json
 import re
 import secrets
 import shutil
@@ -59,7 +60,7 @@ class Node:
         for drive in self.drives:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
-        self.links, (self.s3, self.admin) = free_row(2), free_ports(2)  # the leader of pool 1 listens behind the node
+        self.links, (self.s3, self.admin) = free_row(cluster.pools + 1), free_ports(2)  # the leader of pool P listens on the port P further
         self.process, self.log_start = None, 0
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
@@ -130,9 +131,9 @@ class Node:
 class Cluster:
     """Folders, etcd and nodes live under one temporary folder until discard()."""
 
-    def __init__(self, nodes=3, drives=2, name="c1"):
+    def __init__(self, nodes=3, drives=2, name="c1", pools=1):
         self.folder = Path(tempfile.mkdtemp(prefix="millrace-test-"))
-        self.name = name
+        self.name, self.pools = name, pools
         self.certs = self.folder / "certs"
         self.certs.mkdir()
         self.access_key, self.secret_key = "AK" + secrets.token_hex(9).upper(), secrets.token_urlsafe(30)
@@ -149,7 +150,8 @@ class Cluster:
         subprocess.run([str(CLI), *map(str, words)], capture_output=True, text=True, timeout=60 * PATIENCE, check=True, env=sanitizer_environment())
 
     def init(self, *options, nodes=None, status=0):
-        command = WRAP + [str(PROGRAM), "--init-cluster", "--cluster", self.name, "--etcd", self.etcd.url, "--new-pool-nodes", ",".join(f"n{number}" for number in nodes or self.nodes)]
+        command = WRAP + [str(PROGRAM), "--init-cluster", "--cluster", self.name, "--etcd", self.etcd.url, "--new-pool-nodes", ",".join(f"n{number}" for number in nodes or self.nodes),
+                   *([f"--new-pools={self.pools}"] if self.pools > 1 else [])]
         with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=sanitizer_environment()) as init:
             said = self.wait_init(init)
         assert init.returncode == status, said
@@ -194,6 +196,18 @@ class Cluster:
             if answer is not None and '"leads":true' in answer[2]:
                 return node
         return None
+
+    def leaders(self):
+        """Of each pool, by its number, the node that leads it, as nodes that run say of themselves."""
+        found = {}
+        for node in self.nodes.values():
+            if node.process is None or node.process.poll() is not None:
+                continue
+            answer = node.get("/health/ready", node.admin)
+            for pool in json.loads(answer[2]).get("pools", []) if answer is not None else []:
+                if pool["leads"]:
+                    found[pool["pool"]] = node.number
+        return found
 
     def wait_leader(self, timeout=60):
         return wait_until(self.leader, timeout, "some node leads", self.said)

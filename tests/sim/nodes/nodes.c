@@ -452,19 +452,21 @@ static void node_looked(void *arg, const struct cl_view *view, int error, const 
 {
         struct sim_node *node = arg;
         uint64_t now = sim_clock(node->process.number);
+        const struct cl_pool *pool;
 
         rem_server_note(node->process.server, view != NULL ? REM_NOTE_ETCD : 0);
         if (view == NULL) {
                 sim_trace("  node %u: etcd: %s", node->process.party, text);
                 return;
         }
-        node->leader_revision = view->leader_revision;
+        pool = cl_view_pool(view, CL_POOL);
+        node->leader_revision = pool->leader_revision;
         if (node->kept == 0 || now - node->kept >= KEEP_NS) {
                 cl_etcd_seen(node->process.etcd, &node->seen);
                 node->seen.generation = (struct cl_generation){view->format.generation, view->format.random};
                 node->kept = now;
         }
-        if (nodes_plan.kills_old && node->leader.process.runs && view->is_led && view->leader.node != node->process.party && view->leader_revision > node->leader.judged)
+        if (nodes_plan.kills_old && node->leader.process.runs && pool->is_led && pool->leader.node != node->process.party && pool->leader_revision > node->leader.judged)
                 leader_kill(&node->leader, true);
         home_looked(node, view);
         cl_elector_look(node->elector, view);
@@ -512,7 +514,7 @@ static void node_elects(struct sim_node *node)
         struct sim_process *p = &node->process;
         struct rem_client_options client = {.net = p->net, .loop = p->loops[0], .wait_ms = CONNECT_MS};
         struct cl_directory_options directory = {.etcd = p->etcd, .cluster = NODES_CLUSTER, .looked = node_looked, .arg = node};
-        struct cl_elector_options elector = {.node = p->party, .server = p->server, .lead = node_leads, .hurry = node_hurries, .waits = node_waits, .arg = node};
+        struct cl_elector_options elector = {.node = p->party, .pool = CL_POOL, .server = p->server, .lead = node_leads, .hurry = node_hurries, .waits = node_waits, .arg = node};
 
         if (rem_client_new(&client, &p->client) != 0)
                 abort();

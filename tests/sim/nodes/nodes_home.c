@@ -88,7 +88,7 @@ static void home_starts(struct sim_home *h, const struct cl_view *view)
         client.net = link.net = p->net;
         client.loop = p->loops[0];
         client.near = (struct rem_near){.server = serves->server, .node = serves->party, .maker = p->party, .boot = (uint32_t)p->boot, .loops = serves->loops, .loop_count = serves->loop_count};
-        memcpy(link.store_id, view->config.store_id, sizeof(link.store_id));
+        memcpy(link.store_id, cl_view_pool(view, CL_POOL)->config.store_id, sizeof(link.store_id));
         if (rem_client_new(&client, &p->client) != 0 || rem_home_link_new(&link, &h->link) != 0)
                 abort();
         nodes_figures.homes++;
@@ -105,11 +105,12 @@ static void home_is_told(void *arg)
 
 void home_looked(struct sim_node *node, const struct cl_view *view)
 {
+        const struct cl_pool *pool = cl_view_pool(view, CL_POOL);
         struct sim_home *h = &node->home;
 
         if (!nodes_plan.homes)
                 return;
-        h->leads = view->is_led ? cl_party(view->leader.node, CL_POOL) : 0;
+        h->leads = pool->is_led ? cl_party(pool->leader.node, CL_POOL) : 0;
         if (!h->process.runs)
                 home_starts(h, view);
         else if (h->store != NULL)

@@ -186,6 +186,56 @@ static void test_who(void **state)
         assert_int_equal(cl_election_judge(&pool.e), CL_BAD_EPOCH);
 }
 
+/* How many of the nodes go before this one, of a pool. */
+static unsigned before(uint16_t node, unsigned number)
+{
+        pool.e.node = node;
+        return cl_election_before(&pool.e, number);
+}
+
+/* Each pool begins with another node, and what a node led is spread when it is gone. */
+static void test_order(void **state)
+{
+        unsigned number, i, first[4] = {0}, second[4] = {0};
+
+        make_pool();
+        for (i = 0; i < 3; i++)
+                pool.witness[i].may_lead = true;
+        for (number = 1; number <= 12; number++) {
+                unsigned places = 0;
+
+                for (i = 1; i <= 3; i++) {
+                        const unsigned place = before((uint16_t)i, number);
+
+                        assert_in_range(place, 0, 2);
+                        places |= 1u << place;
+                        first[i] += place == 0;
+                }
+                assert_int_equal(places, 7); /* one after the other */
+                assert_int_equal(before((uint16_t)((number - 1) % 3 + 1), number), 0);
+        }
+        assert_true(first[1] == 4 && first[2] == 4 && first[3] == 4);
+        pool.witness[1].may_lead = false; /* node 2 is gone: its four pools go to both others */
+        for (number = 1; number <= 12; number++)
+                for (i = 1; i <= 3; i += 2)
+                        second[i] += before((uint16_t)i, number) == 0;
+        assert_true(second[1] == 6 && second[3] == 6);
+        for (number = 1; number <= 12; number++) /* nobody waits for it */
+                assert_true(before(1, number) + before(3, number) == 1);
+        assert_true(cl_election_turn(0, false) == 0 && cl_election_turn(1, true) < cl_election_turn(2, true) && cl_election_turn(2, true) < cl_election_turn(2, false));
+        assert_true(cl_election_turn(60, true) <= S && cl_election_turn(60, false) <= 5 * S);
+        set_state(0, FMT_EPOCH_OUT, FMT_EPOCH_GONE); /* node 1 has no slot any more */
+        set_state(1, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
+        for (number = 1; number <= 12; number++)
+                assert_true(before(3, number) == 0 && before(1, number) == 1);
+        set_state(2, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
+        set_state(3, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
+        pool.witness[1].may_lead = true;
+        assert_int_equal(before(3, 16), 0); /* the only one */
+        pool.e.epoch_len--;
+        assert_int_equal(before(3, 1), 0);
+}
+
 static void test_rest(void **state)
 {
         unsigned verdict;
@@ -204,7 +254,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_silence), cmocka_unit_test(test_new_owner), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
-                cmocka_unit_test(test_who),     cmocka_unit_test(test_rest),
+                cmocka_unit_test(test_who),     cmocka_unit_test(test_order), cmocka_unit_test(test_rest),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,7 @@ static void test_a_lease_counts_from_the_ping(void **state)
 static struct {
         struct cl_elector *elector;
         struct cl_view view;
+        struct cl_pool pool;
         sem_t judged, stopped;
         uint64_t silent;
         atomic_uint tries;
@@ -144,7 +145,7 @@ static uint64_t ask_round(void)
 static void begin_electing(struct rem_client **client)
 {
         struct rem_client_options of = {.net = servers[0].node.net, .loop = servers[0].node.lp[0], .wait_ms = 2000};
-        struct cl_elector_options options = {.node = 1, .server = servers[0].server, .lead = on_lead, .waits = on_waits, .hurry = on_hurry};
+        struct cl_elector_options options = {.node = 1, .pool = POOL, .server = servers[0].server, .lead = on_lead, .waits = on_waits, .hurry = on_hurry};
 
         memset(&elected, 0, sizeof(elected));
         sem_init(&elected.judged, 0, 0);
@@ -152,8 +153,9 @@ static void begin_electing(struct rem_client **client)
         MUST(rem_client_new(&of, client) == 0);
         options.client = *client;
         MUST(cl_elector_new(&options, &elected.elector) == 0);
-        elected.view = (struct cl_view){.has_pool = true, .config = first_config}; /* nobody leads: each round ends with a word */
-        MUST(eng_epoch_read(first_config.epoch, first_config.epoch_len, &elected.view.epoch) == 0);
+        elected.pool = (struct cl_pool){.number = POOL, .has_config = true, .config = first_config}; /* nobody leads: each round ends with a word */
+        elected.view = (struct cl_view){.pool_count = 1, .pools = &elected.pool};
+        MUST(eng_epoch_read(first_config.epoch, first_config.epoch_len, &elected.pool.epoch) == 0);
 }
 
 static void end_electing(struct rem_client *client)
@@ -257,7 +259,7 @@ static void test_hurry(void **state)
         lead(&a);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
         begin_electing(&client);
-        elected.view.is_led = true;
+        elected.pool.is_led = true;
         atomic_store(&hurries, 0);
         elected.tries = 0;
         on_loop(servers[0].node.lp[0], look, NULL);

@@ -141,7 +141,7 @@ static void test_view(void **state)
         struct cl_view *view = view_now();
 
         assert_int_equal(seen.error, 0);
-        assert_true(view->count == 0 && !view->has_format && !view->has_pool && !view->is_led);
+        assert_true(view->count == 0 && !view->has_format && view->pool_count == 0);
         put_key(CL_KEY_NODE, 12, "{\"name\":\"b\",\"address\":\"h:2\",\"s3\":\"h:9\",\"rack\":3,\"state\":\"in\",\"boot\":1}");
         put_key(CL_KEY_NODE, 2, "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"h:8\",\"rack\":3,\"state\":\"in\",\"boot\":1,\"later\":[]}");
         put_key(CL_KEY_LEADER, CL_POOL, "{\"node\":2,\"boot\":3,\"claim\":\"00000000000000000000000000000000\"}");
@@ -153,7 +153,7 @@ static void test_view(void **state)
         assert_true(view->members[0].number == 2 && view->members[1].number == 12);
         assert_string_equal(cl_view_member(view, 12)->node.name, "b");
         assert_null(cl_view_member(view, 3));
-        assert_true(view->is_led && view->leader.node == 2 && view->leader.boot == 3);
+        assert_true(cl_view_pool(view, CL_POOL)->is_led && cl_view_pool(view, CL_POOL)->leader.node == 2 && cl_view_pool(view, CL_POOL)->leader.boot == 3);
         put_key(CL_KEY_NODE, 3, "{}"); /* as one that is not there: the others go on */
         view = view_now();
         assert_true(seen.error == 0 && view->count == 2);
@@ -164,6 +164,66 @@ static void test_view(void **state)
         me_set_silent(&etcd, true);
         view_now();
         assert_true(seen.error != 0 && seen.view.revision == 0);
+}
+
+static void put_config(unsigned pool, const struct cl_config *config)
+{
+        static char value[CL_JSON_MAX];
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name("c1", CL_KEY_CONFIG, pool, key);
+        me_put(&etcd, key, value, cl_config_write(config, value));
+}
+
+/* A pool of these drives, one on each node from `node` on. */
+static void make_config(struct cl_config *config, uint8_t store, uint8_t drive, uint16_t node, unsigned count)
+{
+        uint8_t ids[4][ENG_ID_LEN] = {{0}};
+        struct eng_site sites[4];
+        struct eng_new_pool pool = {.k = 1, .m = 1, .count = count, .drive_ids = ids, .sites = sites};
+        struct eng_error error;
+        unsigned i;
+
+        for (i = 0; i < count; i++) {
+                ids[i][0] = (uint8_t)(drive + i);
+                sites[i] = (struct eng_site){.node = (uint16_t)(node + i), .rack = 1};
+        }
+        memset(config, 0, sizeof(*config));
+        MUST(eng_pool_make(&pool, config->epoch, &config->epoch_len, &error) == 0);
+        config->number = 1;
+        config->store_id[0] = store;
+}
+
+static void test_view_of_pools(void **state)
+{
+        static struct cl_config first, tenth;
+        static struct cl_view copy;
+        struct cl_view *view;
+
+        make_config(&first, 1, 10, 1, 3);
+        make_config(&tenth, 2, 20, 5, 2);
+        put_config(1, &first);
+        put_config(10, &tenth);
+        put_config(CL_POOLS_MAX + 1, &tenth); /* of a newer build */
+        put_key(CL_KEY_LEADER, 10, "{\"node\":5,\"boot\":3,\"claim\":\"00000000000000000000000000000000\"}");
+        put_key(CL_KEY_LEADER, 2, "{\"node\":6,\"boot\":3,\"claim\":\"00000000000000000000000000000000\"}"); /* a key alone */
+        view = view_now();
+        assert_int_equal(seen.error, 0);
+        assert_int_equal(view->pool_count, 3);
+        assert_true(view->pools[0].number == 1 && view->pools[1].number == 2 && view->pools[2].number == 10);
+        assert_true(cl_view_pool(view, 1)->has_config && !cl_view_pool(view, 1)->is_led && cl_view_pool(view, 1)->epoch.slots == 3);
+        assert_true(!cl_view_pool(view, 2)->has_config && cl_view_pool(view, 2)->is_led);
+        assert_true(cl_view_pool(view, 10)->has_config && cl_view_pool(view, 10)->leader.node == 5 && cl_view_pool(view, 10)->config.store_id[0] == 2);
+        assert_true(!cl_view_pool(view, 3)->has_config && cl_view_pool(view, 3)->number == 0 && !cl_view_pool(view, CL_POOLS_MAX + 1)->has_config);
+        assert_int_equal(cl_view_copy(&copy, view), 0);
+        assert_true(copy.pools != view->pools && copy.pool_count == 3 && cl_view_pool(&copy, 10)->epoch.slots == 2);
+        cl_view_free(&copy);
+        assert_int_equal(copy.pool_count, 0);
+        assert_int_equal(cl_names_choose(view, "k6"), 4); /* 6 is a site of pool 10, 1 to 3 of pool 1 */
+        put_key(CL_KEY_CONFIG, 10, "{}"); /* nobody goes by half of what there is */
+        view_now();
+        assert_int_equal(seen.error, -EBADMSG);
+        assert_non_null(strstr(seen.text, "/millrace/c1/pools/10/config"));
 }
 
 static void put_format(uint64_t generation, uint64_t random, uint8_t id)
@@ -414,6 +474,7 @@ static void test_create(void **state)
         static struct cl_create create, again;
         static struct cl_join join;
         struct eng_epoch_info epoch;
+        const struct cl_pool *pool;
         struct cl_view *view;
         struct cl_node node;
         unsigned i;
@@ -436,11 +497,12 @@ static void test_create(void **state)
         /* cut off behind the pool: the next one takes that */
         assert_int_equal(create_of(nodes, 3, 2, 2, &create), 0);
         view = view_now();
-        assert_true(view->has_format && view->has_pool && view->format.generation == 1 && !view->is_led);
-        assert_int_equal(eng_epoch_read(view->config.epoch, view->config.epoch_len, &epoch), 0);
+        pool = cl_view_pool(view, CL_POOL);
+        assert_true(view->has_format && view->pool_count == 1 && pool->has_config && view->format.generation == 1 && !pool->is_led);
+        assert_int_equal(eng_epoch_read(pool->config.epoch, pool->config.epoch_len, &epoch), 0);
         assert_true(epoch.slots == 6 && epoch.k == 2 && epoch.m == 2 && epoch.in == 0x3f && epoch.number == 1 && epoch.features != 0);
         assert_true(epoch.slot[4].site.node == 3 && epoch.slot[4].drive_id[0] == 30);
-        assert_int_equal(eng_epoch_serves(view->config.epoch, view->config.epoch_len, 0x3c), 1);
+        assert_int_equal(eng_epoch_serves(pool->config.epoch, pool->config.epoch_len, 0x3c), 1);
         assert_int_equal(create_of(nodes, 3, 2, 2, &again), -EEXIST);
         assert_string_equal(again.text, "there is a cluster of this name already"); /* not found out by writing */
         me_free(&etcd);
@@ -450,7 +512,7 @@ static void test_create(void **state)
                 char key[CL_KEY_NAME_MAX];
 
                 cl_key_name("c1", CL_KEY_CONFIG, CL_POOL, key);
-                me_put(&etcd, key, value, cl_config_write(&create.config, value));
+                me_put(&etcd, key, value, cl_config_write(&create.config[1], value));
         }
         /* not the pool that is there: nothing is done */
         assert_int_equal(create_of(nodes, 3, 3, 2, &again), -EINVAL);
@@ -463,7 +525,167 @@ static void test_create(void **state)
         assert_int_equal(create_of(nodes, 3, 2, 2, &again), 0);
         view = view_now();
         assert_true(view->has_format);
-        assert_memory_equal(view->config.store_id, create.config.store_id, CL_ID);
+        assert_memory_equal(cl_view_pool(view, CL_POOL)->config.store_id, create.config[1].store_id, CL_ID);
+}
+
+/* Three nodes with three folders each; ids 10 to 12, 20 to 22, 30 to 32. */
+static void three_nodes_join(unsigned folders)
+{
+        static struct cl_join join;
+        struct cl_node node;
+        unsigned i, j;
+
+        for (i = 1; i <= 3; i++) {
+                char name[8], address[8];
+
+                snprintf(name, sizeof(name), "n%u", i);
+                snprintf(address, sizeof(address), "h:%u", i);
+                node = node_named(name, address, 10 * i);
+                node.drive_count = folders;
+                for (j = 0; j < folders; j++)
+                        node.drives[j][0] = (uint8_t)(10 * i + j);
+                assert_int_equal(join_as(i, &node, &join), 0);
+        }
+}
+
+static int create_pools(unsigned pools, bool more, struct cl_create *create)
+{
+        static const uint16_t nodes[] = {1, 2, 3};
+
+        *create = (struct cl_create){.etcd = &etcd.etcd, .cluster = "c1", .view = view_now(), .nodes = nodes, .node_count = 3, .pools = pools, .more = more, .done = create_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_create, create);
+        wait_for(&answered);
+        return create->rv;
+}
+
+/* Each folder is in one pool, and each pool has one of each node. */
+static void check_dealt(const struct cl_view *view, unsigned pools)
+{
+        bool dealt[64] = {false};
+        unsigned i, slot, nodes;
+
+        assert_int_equal(view->pool_count, pools);
+        for (i = 0; i < pools; i++) {
+                const struct cl_pool *pool = cl_view_pool(view, i + 1);
+
+                assert_true(pool->has_config && pool->epoch.slots == 3);
+                for (slot = nodes = 0; slot < 3; slot++) {
+                        const uint8_t id = pool->epoch.slot[slot].drive_id[0];
+
+                        assert_true(id < 64 && !dealt[id] && pool->epoch.slot[slot].site.node == id / 10);
+                        dealt[id] = true;
+                        nodes |= 1u << pool->epoch.slot[slot].site.node;
+                }
+                assert_int_equal(nodes, 0xe);
+        }
+}
+
+static void test_create_pools(void **state)
+{
+        static struct cl_create create, again;
+        static struct cl_config config[4];
+        unsigned i;
+
+        three_nodes_join(3);
+        assert_int_equal(create_pools(CL_POOLS_MAX + 1, false, &create), -EINVAL);
+        assert_int_equal(create_pools(1, true, &create), -ENOENT); /* there is no cluster yet */
+        assert_int_equal(create_pools(9, false, &create), -EINVAL); /* a folder for each */
+        assert_non_null(strstr(create.text, "pool 1 would get 1 folders of one node"));
+        assert_int_equal(create_pools(5, false, &create), -EINVAL); /* two folders for some: no code of two nodes */
+        assert_int_equal(view_now()->pool_count, 0);
+        assert_int_equal(create_pools(3, false, &create), 0);
+        assert_true(create.first == 1 && create.last == 3 && view_now()->has_format);
+        check_dealt(&seen.view, 3);
+        assert_true(cl_view_pool(&seen.view, 3)->config_revision < cl_view_pool(&seen.view, 2)->config_revision &&
+                    cl_view_pool(&seen.view, 2)->config_revision < cl_view_pool(&seen.view, 1)->config_revision);
+        assert_memory_not_equal(cl_view_pool(&seen.view, 1)->config.store_id, cl_view_pool(&seen.view, 2)->config.store_id, CL_ID);
+        assert_int_equal(create_pools(3, false, &again), -EEXIST);
+        for (i = 1; i <= 3; i++)
+                config[i] = create.config[i];
+
+        /* cut off behind the last pool, and behind the next: the highest number says how many were meant */
+        for (i = 3; i >= 1; i--) {
+                me_free(&etcd);
+                me_init(&etcd);
+                three_nodes_join(3);
+                put_config(3, &config[3]);
+                if (i <= 2)
+                        put_config(2, &config[2]);
+                if (i == 1)
+                        put_config(1, &config[1]);
+                assert_int_equal(create_pools(1, false, &again), -EINVAL);
+                assert_non_null(strstr(again.text, "3 pools were begun"));
+                assert_int_equal(create_pools(2, false, &again), -EINVAL);
+                assert_false(view_now()->has_format);
+                assert_int_equal(create_pools(i == 2 ? 3 : 0, false, &again), 0);
+                assert_true(view_now()->has_format);
+                check_dealt(&seen.view, 3);
+                assert_memory_equal(cl_view_pool(&seen.view, 3)->config.store_id, config[3].store_id, CL_ID);
+        }
+}
+
+static void begin_second(struct cl_cas *cas)
+{
+        sem_post(&answered);
+}
+
+static struct cl_cas late;
+
+static void put_late(void *arg)
+{
+        cl_cas(&late);
+}
+
+/* What a run that died had sent comes when the next has read, or has written: that one ends, or the late one has no effect. */
+static void test_create_late(void **state)
+{
+        static const uint16_t nodes[] = {1, 2, 3};
+        static struct cl_create create, next;
+        static char value[CL_JSON_MAX];
+        static struct cl_view before;
+        char key[CL_KEY_NAME_MAX];
+
+        three_nodes_join(3);
+        assert_int_equal(cl_view_copy(&before, view_now()), 0);
+        assert_int_equal(create_pools(3, false, &create), 0);
+        next = (struct cl_create){.etcd = &etcd.etcd, .cluster = "c1", .view = &before, .nodes = nodes, .node_count = 3, .pools = 3, .done = create_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_create, &next); /* it had read before there was anything */
+        wait_for(&answered);
+        assert_int_equal(next.rv, -EEXIST);
+        check_dealt(view_now(), 3);
+        cl_key_name("c1", CL_KEY_CONFIG, 2, key);
+        late = (struct cl_cas){.etcd = &etcd.etcd, .key = {key, strlen(key)}, .value = {value, cl_config_write(&next.config[2], value)}, .done = begin_second};
+        sem_init(&answered, 0, 0);
+        call_on_loop(put_late, NULL);
+        wait_for(&answered);
+        assert_int_equal(late.outcome, CL_CAS_LOST);
+        check_dealt(view_now(), 3);
+        cl_view_free(&before);
+}
+
+static void test_more_pools(void **state)
+{
+        static struct cl_create create;
+        static struct cl_join join;
+        struct cl_node node;
+
+        three_nodes_join(1);
+        assert_int_equal(create_pools(0, false, &create), 0);
+        assert_int_equal(create_pools(1, true, &create), -EINVAL); /* no folder is left */
+        node = node_named("n3", "h:3", 30);
+        node.drive_count = 0;
+        assert_int_equal(join_as(3, &node, &join), 0);
+        assert_int_equal(create_pools(1, true, &create), -EINVAL);
+        assert_non_null(strstr(create.text, "node 3 has announced no empty folders"));
+        three_nodes_join(3); /* the first of each is in the pool */
+        assert_int_equal(create_pools(2, true, &create), 0);
+        assert_true(create.first == 2 && create.last == 3);
+        check_dealt(view_now(), 3);
+        assert_int_equal(create_pools(1, true, &create), -EINVAL);
+        assert_int_equal(create_pools(CL_POOLS_MAX - 2, true, &create), -EINVAL);
+        assert_non_null(strstr(create.text, "at most 16 pools"));
 }
 
 /* ---- NODE ------------------------------------------------------------------------------------ */
@@ -497,6 +719,9 @@ static void test_file(void **state)
         snprintf(file.name, sizeof(file.name), "n-1023");
         assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0);
         assert_string_equal(found.name, "n-1023");
+        assert_int_equal(found.pools, 0);
+        file.pools = 3;
+        assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0 && found.pools == 3);
         file.seen.revision = 5;
         file.made = true;
         assert_int_equal(cl_node_file_write(dir, &file), 0);
@@ -528,6 +753,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_join, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_names, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_create, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_view_of_pools, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_create_pools, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_create_late, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_more_pools, fresh, stale),
                 cmocka_unit_test(test_file),
         };
 

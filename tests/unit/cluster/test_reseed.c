@@ -67,10 +67,10 @@ static void give_epoch(struct cl_report *report, unsigned held, uint64_t number,
 {
         struct cl_held *h = &report->held[held];
 
-        memcpy(report->epoch, first, first_len);
-        report->epoch_len = first_len;
-        memcpy(report->epoch, &number, sizeof(number)); /* struct fmt_epoch begins with number and id */
-        memset(report->epoch + 8, id, CL_ID);
+        memcpy(report->epochs[0].epoch, first, first_len);
+        report->epochs[0].epoch_len = first_len;
+        memcpy(report->epochs[0].epoch, &number, sizeof(number)); /* struct fmt_epoch begins with number and id */
+        memset(report->epochs[0].epoch + 8, id, CL_ID);
         h->epoch = number;
         memset(h->epoch_id, id, CL_ID);
 }
@@ -84,8 +84,8 @@ static void test_report(void **state)
         assert_true(len > 0);
         assert_int_equal(cl_report_read(text, len, &back), 0);
         assert_memory_equal(back.held, reports[1].held, sizeof(back.held));
-        assert_true(back.node == 2 && back.boot == 5 && back.epoch_len == first_len && strcmp(back.switches, "read_only = yes\n") == 0 && back.has_cluster_id);
-        assert_memory_equal(back.epoch, first, first_len);
+        assert_true(back.node == 2 && back.boot == 5 && back.epoch_count == 1 && back.pools == 0 && back.epochs[0].epoch_len == first_len && strcmp(back.switches, "read_only = yes\n") == 0 && back.has_cluster_id);
+        assert_memory_equal(back.epochs[0].epoch, first, first_len);
         assert_memory_equal(&back.seen, &reports[1].seen, sizeof(back.seen));
         assert_int_equal(cl_report_read(text, len - 1, &back), -EBADMSG);
         assert_int_equal(cl_report_read("{}", 2, &back), -EBADMSG);
@@ -95,11 +95,12 @@ static void test_report(void **state)
 static void test_plan(void **state)
 {
         plan_now(&nothing, 0);
-        assert_true(plan.fenced && !plan.outdated && plan.newest == 1 && plan.epoch.number == 1 + (1u << 20) && plan.epoch.in == 0x3f && plan.given_up == 0);
+        assert_true(plan.fenced && !plan.outdated && plan.pool_count == 1 && plan.pools[0].number == 1 && plan.pools[0].newest == 1 && plan.pools[0].epoch.number == 1 + (1u << 20) &&
+                    plan.pools[0].epoch.in == 0x3f && plan.pools[0].given_up == 0);
         assert_true(plan.boots[1] == 5 + CL_RESEED_BOOTS && plan.boots[2] == 45 + CL_RESEED_BOOTS && plan.boots[4] == 0);
         assert_string_equal(plan.switches, "read_only = yes\n");
         assert_true(plan.has_cluster_id && memcmp(plan.cluster_id, "cluster", 7) == 0);
-        assert_memory_equal(plan.config.store_id, store, CL_ID);
+        assert_memory_equal(plan.pools[0].config.store_id, store, CL_ID);
         found.boots[1] = 100;
         plan_now(&nothing, 0);
         assert_int_equal(plan.boots[1], 100 + CL_RESEED_BOOTS);
@@ -115,16 +116,16 @@ static void test_plan_missing(void **state)
         plan_now(&nothing, -EAGAIN);
         assert_non_null(strstr(plan.text, "4, 5"));
         plan_now(&wish, 0);
-        assert_true(plan.given_up == 0x30 && plan.epoch.in == 0x0f);
+        assert_true(plan.pools[0].given_up == 0x30 && plan.pools[0].epoch.in == 0x0f);
         found.count = 3; /* it has reported: it is given up all the same */
         plan_now(&wish, 0);
-        assert_int_equal(plan.given_up, 0x30);
+        assert_int_equal(plan.pools[0].given_up, 0x30);
         snprintf(reports[2].held[1].fault, 20, "damaged");
         plan_now(&nothing, -EAGAIN);
-        plan_now(&(struct cl_reseed_wish){.slots = 1u << 5}, 0);
-        assert_int_equal(plan.given_up, 0x20);
+        plan_now(&(struct cl_reseed_wish){.slots = {0, 1u << 5}}, 0);
+        assert_int_equal(plan.pools[0].given_up, 0x20);
         plan_now(&(struct cl_reseed_wish){.node_count = 1, .nodes = {4}}, -EINVAL);
-        plan_now(&(struct cl_reseed_wish){.slots = 1u << 6}, -EINVAL);
+        plan_now(&(struct cl_reseed_wish){.slots = {0, 1u << 6}}, -EINVAL);
         plan_now(&(struct cl_reseed_wish){.node_count = 2, .nodes = {2, 3}}, -EINVAL); /* some group has nobody else */
         assert_non_null(strstr(plan.text, "no current member"));
 }
@@ -133,19 +134,19 @@ static void test_plan_forks(void **state)
 {
         give_epoch(&reports[0], 0, 7, 'a');
         plan_now(&nothing, 0);
-        assert_int_equal(plan.epoch.number, 7 + (1u << 20));
+        assert_int_equal(plan.pools[0].epoch.number, 7 + (1u << 20));
         give_epoch(&reports[2], 0, 7, 'b');
         plan_now(&nothing, -EINVAL);
         assert_non_null(strstr(plan.text, "two histories"));
         plan_now(&(struct cl_reseed_wish){.node_count = 1, .nodes = {3}}, 0);
-        assert_int_equal(plan.epoch.in, 0x0f);
+        assert_int_equal(plan.pools[0].epoch.in, 0x0f);
         /* an older one that the newest drive knows as another */
         give_epoch(&reports[2], 0, 6, 'b');
-        reports[0].past[0].number = 6;
-        memset(reports[0].past[0].id, 'c', CL_ID);
-        reports[0].past_count = 1;
+        reports[0].epochs[0].past[0].number = 6;
+        memset(reports[0].epochs[0].past[0].id, 'c', CL_ID);
+        reports[0].epochs[0].past_count = 1;
         plan_now(&nothing, -EINVAL);
-        memset(reports[0].past[0].id, 'b', CL_ID);
+        memset(reports[0].epochs[0].past[0].id, 'b', CL_ID);
         plan_now(&nothing, 0);
 }
 
@@ -169,22 +170,135 @@ static void test_plan_fences(void **state)
         assert_true(plan.outdated && plan.next.number == 5);
 }
 
+/* ---- two pools ------------------------------------------------------------------------------- */
+
+static const uint8_t second_store[CL_ID] = "second";
+
+/* Each node has a drive of a second pool, too, led by pool 2's processes. */
+static int two_pools(void **state)
+{
+        static uint8_t ids[3][ENG_ID_LEN], body[ENG_EPOCH_BODY_MAX];
+        struct eng_site sites[3];
+        struct eng_new_pool pool = {.k = 1, .m = 1, .count = 3, .drive_ids = ids, .sites = sites};
+        struct eng_epoch_info info;
+        struct eng_error error;
+        size_t len;
+        unsigned i;
+
+        three_nodes(state);
+        for (i = 0; i < 3; i++) {
+                memset(ids[i], (int)i + 50, ENG_ID_LEN);
+                sites[i] = (struct eng_site){.node = (uint16_t)(1 + i), .rack = (uint16_t)(1 + i)};
+        }
+        MUST(eng_pool_make(&pool, body, &len, &error) == 0 && eng_epoch_read(body, len, &info) == 0);
+        for (i = 0; i < 3; i++) {
+                struct eng_identity identity = {.slot = i};
+                struct rem_known known = {.epoch = 1, .term = {.generation = 1, .revision = 10 + i, .node = 2 * 1024 + 3, .boot = 80 + i}, .cluster = "cluster", .body_len = len};
+
+                memcpy(known.body, body, len);
+                memcpy(known.epoch_id, info.id, 16);
+                memcpy(identity.drive_id, ids[i], ENG_ID_LEN);
+                memcpy(identity.store_id, second_store, CL_ID);
+                reports[i].pools = 2;
+                MUST(cl_report_add(&reports[i], &identity, &known, true, "") == 0);
+        }
+        return 0;
+}
+
+static void test_report_of_pools(void **state)
+{
+        static char text[CL_REPORT_MAX];
+        static struct cl_report back;
+        size_t len = cl_report_write(&reports[1], text);
+
+        assert_int_equal(cl_report_read(text, len, &back), 0);
+        assert_true(back.epoch_count == 2 && back.pools == 2 && back.held_count == 3);
+        assert_memory_equal(cl_report_epoch_of(&back, store)->epoch, first, first_len);
+        assert_memory_equal(cl_report_epoch_of(&back, second_store)->epoch, reports[1].epochs[1].epoch, reports[1].epochs[1].epoch_len);
+        assert_null(cl_report_epoch_of(&back, (const uint8_t[CL_ID]){9}));
+        assert_int_equal(cl_report_read("{\"more\":[{}]}", 13, &back), -EBADMSG);
+}
+
+static void test_plan_pools(void **state)
+{
+        struct cl_reseed_wish wish = {.slots = {[2] = 1u << 1}};
+        unsigned i;
+
+        plan_now(&nothing, 0);
+        assert_true(plan.pool_count == 2 && plan.pools[0].number == 1 && plan.pools[1].number == 2 && plan.fenced);
+        assert_memory_equal(plan.pools[0].config.store_id, store, CL_ID);
+        assert_memory_equal(plan.pools[1].config.store_id, second_store, CL_ID);
+        assert_true(plan.pools[0].epoch.slots == 6 && plan.pools[1].epoch.slots == 3 && plan.pools[1].epoch.number == 1 + (1u << 20));
+        assert_int_equal(plan.boots[3], 82 + CL_RESEED_BOOTS); /* that leaders of either pool had */
+        plan_now(&wish, 0); /* of pool 2 alone */
+        assert_true(plan.pools[0].given_up == 0 && plan.pools[1].given_up == 2 && plan.pools[1].epoch.in == 5);
+        wish.slots[3] = 1;
+        plan_now(&wish, -EINVAL);
+        assert_non_null(strstr(plan.text, "no pool 3"));
+        plan_now(&(struct cl_reseed_wish){.slots = {[2] = 1u << 4}}, -EINVAL);
+        assert_non_null(strstr(plan.text, "pool 2: the pool has no slot 4"));
+        plan_now(&(struct cl_reseed_wish){.node_count = 1, .nodes = {3}}, 0);
+        assert_true(plan.pools[0].given_up == 0x30 && plan.pools[1].given_up == 4);
+        reports[2].held[2].fenced = false;
+        plan_now(&nothing, 0);
+        assert_false(plan.fenced);
+        snprintf(reports[2].held[2].fault, 20, "damaged");
+        plan_now(&nothing, -EAGAIN);
+        assert_non_null(strstr(plan.text, "pool 2: nothing is known of slots that may have the newest changes: 2 "));
+        *reports[2].held[2].fault = '\0';
+        for (i = 0; i < 3; i++) /* it was never led: it has a number that is left */
+                reports[i].held[2].term = (struct eng_term){0};
+        plan_now(&nothing, 0);
+        assert_true(plan.pools[1].number == 2 && memcmp(plan.pools[1].store, second_store, CL_ID) == 0);
+}
+
+/* A pool of which nothing is reported is not forgotten. */
+static void test_plan_missing_pool(void **state)
+{
+        unsigned i;
+
+        reports[1].pools = 3;
+        plan_now(&nothing, -EAGAIN);
+        assert_string_equal(plan.text, "no node has reported a drive of pool 3 yet");
+        reports[1].pools = 2;
+        for (i = 0; i < 3; i++)
+                reports[i].held_count = 2; /* drives of the first pool alone */
+        plan_now(&nothing, -EAGAIN);
+        assert_string_equal(plan.text, "no node has reported a drive of pool 2 yet");
+        two_pools(state);
+        for (i = 0; i < 3; i++)
+                reports[i].held[2].term.node = 3 * 1024 + 1;
+        plan_now(&nothing, -EAGAIN);
+        assert_string_equal(plan.text, "no node has reported a drive of pool 2 yet");
+        for (i = 0; i < 3; i++)
+                reports[i].held[2].term.node = 1024 + 1;
+        plan_now(&nothing, -EINVAL);
+        assert_string_equal(plan.text, "drives of two stores say that they are of pool 1");
+        reports[0].held[2].term.node = 2 * 1024 + 1;
+        plan_now(&nothing, -EINVAL);
+        assert_non_null(strstr(plan.text, "were led as pool"));
+}
+
 static void test_judge(void **state)
 {
         static struct cl_view view;
-        struct cl_reseed_self self = {.node = 2, .seen = {9, {1, 3}, 100}, .has_store = true};
+        static struct cl_pool pools[2];
+        struct cl_reseed_self self = {.node = 2, .seen = {9, {1, 3}, 100}, .store_count = 1};
         struct cl_format now;
 
-        memcpy(self.store, store, CL_ID);
+        memcpy(self.stores[0], store, CL_ID);
         memset(&view, 0, sizeof(view));
+        memset(pools, 0, sizeof(pools));
+        view.pools = pools;
         view.revision = 101;
         assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_WAIT); /* empty */
-        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2, .has_store = true}, 9, &view, &now), CL_RESEED_WAIT);
+        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2, .store_count = 1}, 9, &view, &now), CL_RESEED_WAIT);
         assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2}, 9, &view, &now), CL_RESEED_OWN);
-        view.has_format = view.has_pool = true;
+        view.has_format = pools[0].has_config = true;
+        view.pool_count = pools[0].number = 1;
         view.format = (struct cl_format){.generation = 1, .random = 3};
-        memcpy(view.config.store_id, store, CL_ID);
-        MUST(eng_epoch_read(first, first_len, &view.epoch) == 0);
+        memcpy(pools[0].config.store_id, store, CL_ID);
+        MUST(eng_epoch_read(first, first_len, &pools[0].epoch) == 0);
         assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_OWN);
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
         view.revision = 99;
@@ -203,9 +317,19 @@ static void test_judge(void **state)
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
         self.fence.number = 0; /* it was away: believed only where nothing counts on it */
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
-        view.epoch.in = 0x33;
+        pools[0].epoch.in = 0x33;
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
-        view.config.store_id[0] ^= 1;
+        self.store_count = 2; /* it has drives of another pool, too */
+        self.stores[1][0] = 77;
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        pools[1] = pools[0];
+        pools[1].number = view.pool_count = 2;
+        memcpy(pools[1].config.store_id, self.stores[1], CL_ID);
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
+        MUST(eng_epoch_read(first, first_len, &pools[1].epoch) == 0); /* which counts on it */
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        self.store_count = view.pool_count = 1;
+        pools[0].config.store_id[0] ^= 1;
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
 }
 
@@ -218,6 +342,14 @@ static sem_t over;
 static void reseed_over(struct cl_reseed *r)
 {
         sem_post(&over);
+}
+
+static void set_fenced(struct cl_report *report, bool fenced)
+{
+        unsigned i;
+
+        for (i = 0; i < report->held_count; i++)
+                report->held[i].fenced = fenced;
 }
 
 static void put_report(unsigned i)
@@ -238,7 +370,7 @@ static void nodes_fence(void *arg, const char *text)
                 return;
         for (i = 0; i < 3; i++) {
                 reports[i].fence = (struct cl_generation){reseed.found.request.generation, reseed.found.request.random};
-                reports[i].held[0].fenced = reports[i].held[1].fenced = true;
+                set_fenced(&reports[i], true);
                 put_report(i);
         }
 }
@@ -271,12 +403,14 @@ static void with_answers_lost(unsigned lose)
         me_init(&etcd);
         for (i = 0; i < 3; i++) {
                 reports[i].fence.number = 0;
-                reports[i].held[0].fenced = reports[i].held[1].fenced = false;
+                set_fenced(&reports[i], false);
                 put_report(i);
         }
         assert_int_equal(run_reseed(false), 0);
         cl_key_name("c1", CL_KEY_RESEED, 0, key);
         assert_true(me_revision(&etcd, key) == 0 && !reseed.plan.fenced);
+        cl_key_name("c1", CL_KEY_LEADER, CL_POOL + 1, key);
+        me_put(&etcd, key, "x", 1);
         cl_key_name("c1", CL_KEY_LEADER, CL_POOL, key);
         me_put(&etcd, key, "x", 1);
         etcd.lose_answers = lose;
@@ -287,6 +421,10 @@ static void with_answers_lost(unsigned lose)
         assert_int_equal(me_revision(&etcd, key), 0);
         cl_key_name("c1", CL_KEY_CONFIG, CL_POOL, key);
         assert_true(me_revision(&etcd, key) > 0 && reseed.format.generation == 2);
+        cl_key_name("c1", CL_KEY_CONFIG, CL_POOL + 1, key);
+        assert_int_equal(me_revision(&etcd, key) > 0, reports[0].epoch_count > 1);
+        cl_key_name("c1", CL_KEY_LEADER, CL_POOL + 1, key);
+        assert_int_equal(me_revision(&etcd, key) > 0, reports[0].epoch_count == 1); /* of no pool that is written */
         assert_int_equal(run_reseed(true), -EAGAIN); /* nobody reports to another run */
         me_free(&etcd);
         lp_loop_stop(the_loop);
@@ -297,6 +435,11 @@ static void with_answers_lost(unsigned lose)
 static void test_reseed(void **state)
 {
         with_answers_lost(0);
+}
+
+static void test_reseed_pools(void **state)
+{
+        with_answers_lost(1);
 }
 
 static void test_reseed_lost_answer(void **state)
@@ -310,6 +453,8 @@ int main(void)
                 cmocka_unit_test_setup(test_report, three_nodes),      cmocka_unit_test_setup(test_plan, three_nodes),
                 cmocka_unit_test_setup(test_plan_missing, three_nodes), cmocka_unit_test_setup(test_plan_forks, three_nodes),
                 cmocka_unit_test_setup(test_plan_fences, three_nodes), cmocka_unit_test_setup(test_judge, three_nodes),
+                cmocka_unit_test_setup(test_report_of_pools, two_pools), cmocka_unit_test_setup(test_plan_pools, two_pools),
+                cmocka_unit_test_setup(test_plan_missing_pool, two_pools), cmocka_unit_test_setup(test_reseed_pools, two_pools),
                 cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),
         };
 

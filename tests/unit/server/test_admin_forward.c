@@ -31,7 +31,7 @@ static const char *said;
 static ssize_t said_len; /* or an error */
 static char asked_text[200];
 
-static ssize_t leader_says(void *arg, const uint8_t *bytes, size_t len, uint8_t *room)
+static ssize_t leader_says(void *arg, unsigned pool, const uint8_t *bytes, size_t len, uint8_t *room)
 {
         snprintf(asked_text, sizeof(asked_text), "%.*s", (int)len, (const char *)bytes);
         if (said_len > 0)
@@ -48,7 +48,7 @@ static unsigned forwarded(const char *text, ssize_t len, char **body)
 
         said = text;
         said_len = len;
-        answer = srv_admin_forward(&request);
+        answer = srv_admin_forward(&request, CL_POOL);
         assert_string_equal(asked_text, "POST /admin/v1/scrub?a=b\n{}");
         assert_non_null(answer.type);
         if (body != NULL)

@@ -61,7 +61,7 @@ static void begin(struct fixture *f)
         unsigned i;
 
         memset(f, 0, sizeof(*f));
-        f->log = srv_health_log_open();
+        f->log = srv_health_log_open(0);
         assert_non_null(f->log);
         f->now_ms = (int64_t)1 << 40; /* behind any time of the machine's clock */
         f->health = (struct eng_health){.ready = true, .writable = true, .ec_k = 2, .ec_m = 2, .drive_count = 4, .drives_in = 4, .epoch = 7};

@@ -102,7 +102,7 @@ static void test_all_are_looked_at_at_once(void **state)
 
 static void test_a_folder_that_hangs_is_left_out(void **state)
 {
-        struct cl_view view = {.has_pool = false};
+        struct cl_view view = {.pool_count = 0};
         uint64_t begun = lp_clock();
 
         atomic_store(&hangs, 1u << 0);
@@ -142,12 +142,85 @@ static void test_a_folder_of_another_node(void **state)
                 close(before.at[i].dir);
 }
 
+/* A pool that has the drive of one folder here, as its only slot. */
+static void make_pool(struct cl_pool *pool, unsigned number, const uint8_t drive[CL_ID])
+{
+        const struct eng_site site = {.node = f.settings.number, .rack = 1};
+        uint8_t ids[1][ENG_ID_LEN];
+        struct eng_new_pool new_pool = {.count = 1, .drive_ids = ids, .sites = &site};
+        struct eng_error error;
+
+        memcpy(ids[0], drive, CL_ID);
+        memset(pool, 0, sizeof(*pool));
+        pool->number = number;
+        pool->has_config = true;
+        pool->config.store_id[0] = (uint8_t)number;
+        pool->config.number = 1;
+        assert_int_equal(eng_pool_make(&new_pool, pool->config.epoch, &pool->config.epoch_len, &error), 0);
+        assert_int_equal(eng_epoch_read(pool->config.epoch, pool->config.epoch_len, &pool->epoch), 0);
+}
+
+/* What is done with folders is nothing: they are not to be formatted. */
+static void folders_work(const struct cl_view *view)
+{
+        srv_folders_work(&f.folders, NULL, NULL, view);
+        assert_true(srv_folders_settle(&f.folders, 10000));
+        srv_folders_work(&f.folders, NULL, NULL, view);
+}
+
+static void test_folders_of_pools(void **state)
+{
+        static struct cl_pool pools[2];
+        struct cl_view view = {.pool_count = 2, .pools = pools};
+        static const uint8_t other[CL_ID] = {0xff};
+
+        f.settings.number = 7;
+        assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), 0);
+        srv_folders_own(&f.folders, 7);
+        f.settings.format = false;
+        make_pool(&pools[0], 1, f.folders.at[0].file.drive);
+        make_pool(&pools[1], 2, other);
+        assert_true(srv_folders_belong(&f.folders, &view)); /* one pool has something here */
+        folders_work(&view);
+        assert_true(f.folders.unheld[1] == 0 && f.folders.unheld[2] == 1);
+        pools[1].epoch.gone = 1;
+        assert_false(srv_folders_drained(&f.folders, &view));
+        pools[0].epoch.gone = 1;
+        assert_true(srv_folders_drained(&f.folders, &view)); /* by both */
+        make_pool(&pools[0], 1, other);
+        make_pool(&pools[1], 2, other);
+        assert_false(srv_folders_belong(&f.folders, &view));
+}
+
+/* Two requests at once may name one folder: one pool has it, whatever the order in which they are seen. */
+static void test_folder_of_two_pools(void **state)
+{
+        static struct cl_pool pools[2];
+        struct cl_view view = {.pool_count = 2, .pools = pools};
+
+        f.settings.number = 7;
+        assert_int_equal(srv_folders_look(&f.folders, &f.settings, &f.error), 0);
+        srv_folders_own(&f.folders, 7);
+        f.settings.format = false;
+        make_pool(&pools[0], 1, f.folders.at[0].file.drive);
+        make_pool(&pools[1], 2, f.folders.at[0].file.drive);
+        folders_work(&view);
+        assert_true(f.folders.unheld[1] == 0 && f.folders.unheld[2] == 1);
+        f.folders.at[0].state = ENG_FOLDER_DRIVE; /* it became a drive of the second before the first named it */
+        f.folders.at[0].identity.store_id[0] = 2;
+        folders_work(&view);
+        assert_true(f.folders.unheld[1] == 1 && f.folders.unheld[2] == 0);
+        f.folders.at[0].state = ENG_FOLDER_EMPTY;
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_all_are_looked_at_at_once, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_a_folder_that_hangs_is_left_out, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_a_folder_of_another_node, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_folders_of_pools, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_folder_of_two_pools, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,203 @@
+"""A cluster of three nodes and three pools: each node leads one; what happens to the others when one is killed; what an operator sees."""
+import json
+import time
+
+import pytest
+
+from tests.conftest import make_client
+from tests.integration.test_cluster import swap_etcd, wait_waits, when_it_can
+from tests.integration.test_cluster_grow import admin
+from tests.support.cluster import Cluster, Node, wait_until
+from tests.support.daemon import PATIENCE
+
+TURN = {1: 1, 2: 2, 3: 3}  # pool: the node that leads it, when all do
+GIVE_BACK = "--test-give-back=3s"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(drives=3, pools=3) as c:
+        for node in c.nodes.values():
+            node.options.append(GIVE_BACK)
+        c.start()
+        c.wait_serving()
+        yield c
+
+
+def wait_in_turn(cluster, timeout=90, turn=None):
+    wait_until(lambda: cluster.leaders() == (turn or TURN), timeout, "each pool is led by whose turn it is", lambda: f"{cluster.leaders()}\n{cluster.said()}")
+
+
+def status(cluster, node):
+    return json.loads(admin(cluster, node, "cluster", "status", "--json", status=None))
+
+
+def pools_of(cluster, node):
+    return {pool["number"]: pool for pool in status(cluster, node)["pools"]}
+
+
+def serves_all(node):
+    """It runs, and its gateway answers for buckets of each pool; or it does not run."""
+    if node.process is None or node.process.poll() is not None:
+        return True
+    answer = node.get("/health/ready", node.admin)
+    pools = json.loads(answer[2]).get("pools", []) if answer is not None else []
+    return len(pools) == 3 and answer[0] == 200 and all(pool["ready"] for pool in pools)
+
+
+def wait_whole(cluster, node, timeout=120):
+    """Each pool has a leader, which says that all its drives are in. What they say."""
+    def look():
+        pools = pools_of(cluster, node)
+        whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(members(pool)) == 3 and
+                                        all(drive["state"] == "in" for drive in members(pool)) for pool in pools.values())
+        return pools if whole else None
+    wait_until(lambda: all(serves_all(n) for n in cluster.nodes.values()), timeout, "all gateways serve all pools", cluster.said)
+    return wait_until(look, timeout, "all pools are whole", cluster.said)
+
+
+def members(pool):
+    return [drive for drive in pool["pool"]["drives"] if drive["state"] != "removed"]
+
+
+def s3_of(cluster, node):
+    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key)
+
+
+def test_each_node_leads_one(cluster):
+    wait_in_turn(cluster)
+    pools = wait_whole(cluster, cluster.nodes[3])
+    assert {number: pool["leader_name"] for number, pool in pools.items()} == {1: "n1", 2: "n2", 3: "n3"}
+    assert len({pool["pool"]["store"] for pool in pools.values()}) == 3
+    for pool in pools.values():  # a folder of each node, and no folder twice
+        assert {drive["node"] for drive in pool["pool"]["drives"]} == {1, 2, 3}
+    assert len({drive["id"] for pool in pools.values() for drive in pool["pool"]["drives"]}) == 9
+
+
+def test_what_an_operator_sees(cluster):
+    node = cluster.nodes[2]
+    said = admin(cluster, node, "cluster", "status")
+    for pool in (1, 2, 3):
+        assert f"pool {pool}     led by n{pool}" in said, said
+    assert "leads 2" in said and "All is whole" in said and "3 of 3" in said, said
+    ready = json.loads(node.get("/health/ready", node.admin)[2])
+    assert ready["ready"] and not ready["leads"] and [(pool["pool"], pool["ready"], pool["leads"]) for pool in ready["pools"]] == [(1, True, False), (2, True, True), (3, True, False)]
+    metrics = node.get("/metrics", node.admin)[2]
+    assert 'millrace_pool_ready{pool="3"} 1' in metrics and 'millrace_pool_drives_in{pool="2"} 3' in metrics
+    ids = [{drive["id"] for drive in json.loads(admin(cluster, node, "drive", "status", "--json", "--pool", pool))["drives"]} for pool in (1, 2, 3)]
+    assert len(ids[0] | ids[1] | ids[2]) == 9
+    assert json.loads(admin(cluster, node, "drive", "status", "--json"))["drives"][0]["id"] in ids[0]
+    assert 'state="in"' in node.get("/metrics/pool?pool=2", node.admin)[2]
+    admin(cluster, node, "scrub", "start", "--pool", 3)
+    assert "name one" in admin(cluster, node, "scrub", "start", status=1)
+    assert "no pool of that number" in admin(cluster, node, "scrub", "start", "--pool", 4, status=1)
+
+
+def test_switches_are_of_all_pools(cluster):
+    node = cluster.nodes[3]
+    admin(cluster, node, "read-only", "on")
+    for pool in pools_of(cluster, node).values():
+        assert pool["pool"]["read_only"], pool["number"]
+    admin(cluster, node, "read-only", "off")
+    wait_until(lambda: not any(pool["pool"]["read_only"] for pool in pools_of(cluster, node).values()), 20, "all pools take changes again", cluster.said)
+
+
+def test_buckets_lie_in_all_pools(cluster):
+    """Made at any node, known at all; copied from one pool to another; each pool has some of them."""
+    nodes = list(cluster.nodes.values())
+    clients = [s3_of(cluster, node) for node in nodes]
+    names = [f"many-{i}" for i in range(24)]
+    for i, name in enumerate(names):
+        when_it_can(cluster, f"{name} is made", lambda i=i, name=name: clients[i % 3].create_bucket(Bucket=name))
+        clients[(i + 1) % 3].put_object(Bucket=name, Key="k", Body=name.encode())
+    for s3 in clients:
+        assert {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} >= set(names)
+
+    def counts():
+        found = [json.loads(admin(cluster, nodes[0], "info", "--json", "--pool", pool))["buckets"] for pool in (1, 2, 3)]
+        return found if sum(found) == 24 else None
+    assert min(wait_until(counts, 20, "pools say what they have", cluster.said)) > 0
+    for i, name in enumerate(names):
+        clients[i % 3].copy_object(Bucket=names[i - 1], Key="copy", CopySource=f"{name}/k")
+        assert clients[(i + 2) % 3].get_object(Bucket=names[i - 1], Key="copy")["Body"].read() == name.encode()
+
+
+def test_a_node_is_killed(cluster):
+    """Its pool is led by another within seconds; the others' leaders go on; it gets its pool back, and nobody else's moves."""
+    node = cluster.nodes[1]
+    s3 = s3_of(cluster, node)
+    when_it_can(cluster, "a bucket is made", lambda: s3.create_bucket(Bucket="bucket"))
+    before = wait_whole(cluster, node)
+    cluster.nodes[2].kill()
+    begun = time.monotonic()
+    wait_until(lambda: cluster.leaders().get(2) in (1, 3), 30, "another node leads pool 2", cluster.said)
+    took = time.monotonic() - begun
+    assert took < 10 * PATIENCE, took
+    s3.put_object(Bucket="bucket", Key="k", Body=b"x")
+    assert cluster.leaders() == {1: 1, 2: 3, 3: 3}  # whose turn it is next
+    after = pools_of(cluster, node)
+    for pool in (1, 3):
+        assert after[pool]["leader"] == before[pool]["leader"]
+        assert after[pool]["pool"]["uptime_s"] >= before[pool]["pool"]["uptime_s"]
+    cluster.nodes[2].spawn()
+    cluster.nodes[2].wait_said("is ready", 60)
+    wait_whole(cluster, node)
+    wait_in_turn(cluster)
+    cluster.nodes[3].wait_said("pool 2 is handed over: another node leads it in its turn")
+    wait_whole(cluster, node)
+    assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
+    for i in range(24):
+        assert when_it_can(cluster, "its buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
+
+
+def test_all_are_stopped_and_started(cluster):
+    for node in cluster.nodes.values():
+        node.process.terminate()
+    for node in cluster.nodes.values():
+        assert node.process.wait(60 * PATIENCE) == 0
+    for node in cluster.nodes.values():
+        node.spawn()
+    cluster.wait_serving()
+    wait_in_turn(cluster, 120)
+    node = cluster.nodes[2]
+    wait_whole(cluster, node)
+    assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+
+
+def test_etcd_is_lost_and_written_anew(cluster):
+    before = wait_whole(cluster, cluster.nodes[1])
+    time.sleep(1)
+    swap_etcd(cluster)
+    wait_waits(cluster)
+    said = cluster.reseed()
+    assert "Nothing was done" in said and all(f"pool {pool}: slot  0, node 1, in" in said for pool in (1, 2, 3)), said
+    assert "written anew" in cluster.reseed("--reseed-yes")
+    cluster.wait_serving(120)
+    wait_in_turn(cluster, 120)
+    after = wait_whole(cluster, cluster.nodes[1])
+    for pool in (1, 2, 3):
+        assert after[pool]["pool"]["store"] == before[pool]["pool"]["store"]
+        assert after[pool]["epoch"] > before[pool]["epoch"] + 1_000_000
+    assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, cluster.nodes[2]).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+
+
+def test_a_node_comes_and_another_is_drained(cluster):
+    """Its folders are dealt among the pools, all of which the other leaves; the pools are led in the turn of those that are left."""
+    cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
+    node = cluster.nodes[4] = Node(cluster, 4, 3, [GIVE_BACK])
+    node.spawn()
+    wait_until(node.serves, 60, "node 4 serves", cluster.said)
+    wait_until(lambda: any(n["node"] == 4 and len(n["new_folders"]) == 3 for n in json.loads(admin(cluster, node, "cluster", "node", "status", "--json", status=None))["nodes"]), 60,
+               "node 4 has announced its folders", cluster.said)
+    assert "has its share" in admin(cluster, node, "cluster", "node", "add", "n4")
+    for pool in pools_of(cluster, node).values():
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 2, 3, 4]
+    assert "are in use" in admin(cluster, node, "cluster", "node", "remove", "n2", status=1)
+    assert "is drained" in admin(cluster, node, "cluster", "node", "drain", "n2")
+    for pool in pools_of(cluster, node).values():
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 3, 4]
+    cluster.nodes[2].wait_said("is drained: none of its drives", 60)
+    wait_in_turn(cluster, 60, {1: 1, 2: 3, 3: 4})
+    cluster.nodes[2].terminate()
+    wait_whole(cluster, node)
+    assert s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
