@@ -142,16 +142,18 @@ static void start_stores(struct srv_daemon *d)
                 eng_store_start(d->home->others[i].store);
 }
 
-/* False: as eng_store_close(). */
+/*
+ * All at once: one that still ran would ask its leader and its drives on, while the loops are drained for another. False: as
+ * eng_stores_close().
+ */
 static bool close_stores(struct srv_daemon *d)
 {
-        bool all = d->store == NULL || eng_store_close(d->store);
+        struct eng_store *stores[CL_POOLS_MAX] = {d->store};
         unsigned i;
 
         for (i = 0; d->home != NULL && i < d->home->other_count; i++)
-                if (d->home->others[i].store != NULL)
-                        all &= eng_store_close(d->home->others[i].store);
-        return all;
+                stores[1 + i] = d->home->others[i].store;
+        return eng_stores_close(stores, 1 + i);
 }
 
 static int open_store(struct srv_daemon *d, struct srv_error *error)
