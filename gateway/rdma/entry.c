@@ -9,6 +9,7 @@
 
 #include "gateway/http/error.h"
 #include "gateway/http/permit.h"
+#include "gateway/http/users.h"
 #include "gateway/http/version_text.h"
 
 #include <errno.h>
@@ -188,24 +189,42 @@ static void entry_refuse_rights(struct gw_entry *entry)
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
+/*
+ * What is known here of its bucket and its user is not older than it may be: a batch's answer is for all its entries, and goes
+ * by no pool of theirs; that of a session is sent as it is.
+ */
+static bool entry_is_current(const struct gw_entry *entry)
+{
+        struct eng_store *directory = entry->loop->gw->store;
+
+        if (!eng_is_current(entry->store))
+                return false;
+        return entry->store == directory || eng_is_current(directory) ||
+               (entry->access_key != NULL && gw_credentials_find(entry->loop, entry->access_key) != NULL);
+}
+
 static void entry_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_entry *entry = GW_CAST(gw_entry, arg);
 
         assert(entry->get == NULL && entry->known != NULL);
         entry->get = rv == 0 ? get : NULL;
-        if (entry->given_up)
+        if (entry->given_up) {
                 gw_entry_close(entry);
-        else if ((rv == 0 || rv == -ENOENT) && !entry_may_read(entry, rv == 0 ? eng_get_object(get) : NULL))
+        } else if (!entry_is_current(entry)) {
+                gw_entry_close(entry);
+                gw_entry_refuse(entry, RDX_CODE_SERVICE_UNAVAILABLE);
+        } else if ((rv == 0 || rv == -ENOENT) && !entry_may_read(entry, rv == 0 ? eng_get_object(get) : NULL)) {
                 entry_refuse_rights(entry);
-        else if (rv == -ENOENT)
+        } else if (rv == -ENOENT) {
                 entry_refuse_missing(entry, entry->by_version ? RDX_CODE_NO_SUCH_VERSION : RDX_CODE_NO_SUCH_KEY);
-        else if (rv != 0)
+        } else if (rv != 0) {
                 gw_entry_fail(entry, rv);
-        else if (eng_get_object(get)->marker)
+        } else if (eng_get_object(get)->marker) {
                 entry_refuse_marker(entry);
-        else if (!entry_look_at(entry))
+        } else if (!entry_look_at(entry)) {
                 gw_entry_close(entry);
+        }
         entry->known(entry);
 }
 
@@ -237,6 +256,11 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->key = (struct s3_str){asked->key.data, asked->key.len};
         if (entry->by_version)
                 entry->version_id = (struct s3_str){asked->version_id.data, asked->version_id.len};
+        entry->store = rv == 0 ? bucket->store : entry->loop->gw->store;
+        if ((rv == -EHOSTDOWN && !gw_pool_alone(entry->loop->gw)) || !entry_is_current(entry)) {
+                gw_entry_refuse(entry, RDX_CODE_SERVICE_UNAVAILABLE);
+                return false;
+        }
         if (!entry_may_look(entry, rv == 0 ? bucket : NULL)) {
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
@@ -251,7 +275,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         }
         entry->bucket_id = bucket->id;
         entry->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
-        eng_get_open(bucket->store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
+        eng_get_open(entry->store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
                      entry->by_version ? &entry->version : NULL, entry_opened, entry);
         return true;
 }

@@ -25,6 +25,7 @@ struct gw_entry {
         const char *access_key;       /* until it is known, as the message's strings */
         struct s3_str bucket, key, version_id; /* key, version_id: of the message */
         bool object_decides;          /* let in if the object is such: asked again once it is found */
+        struct eng_store *store;      /* the pool of its bucket; of none: the first pool */
         uint64_t bucket_id;
         struct eng_get *get;      /* found, and has bytes to be read; gw_entry_close() */
         struct rdx_result result; /* strings point into etag and version_text */

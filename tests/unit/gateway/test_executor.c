@@ -57,6 +57,15 @@ static void expect_codes(unsigned count, enum rdx_code code)
         assert_int_equal(fake.gets_open, 0);
 }
 
+static bool permits_nothing(const struct gw_credential *who, const char *permission, struct s3_str bucket,
+                            struct s3_str key)
+{
+        assert_string_equal(who->access_key, OWNER);
+        assert_string_equal(permission, "s3:GetObject");
+        assert_true(bucket.len > 0 && key.len > 0);
+        return false;
+}
+
 static void failures_of_the_engine(void **state)
 {
         uint64_t at = 0;
@@ -71,6 +80,12 @@ static void failures_of_the_engine(void **state)
         fake.bucket_rv = -EHOSTDOWN;
         expect_codes(40, RDX_CODE_SERVICE_UNAVAILABLE);
         fake.bucket_rv = 0;
+        fake.old = true; /* what is known here of rights may be, too */
+        expect_codes(40, RDX_CODE_SERVICE_UNAVAILABLE);
+        gw->policy = permits_nothing;
+        expect_codes(40, RDX_CODE_SERVICE_UNAVAILABLE);
+        gw->policy = NULL;
+        fake.old = false;
         wishes[0].entry.bucket = BYTES("No_Name");
         wishes[1].entry.key = (struct rdx_bytes){"a\0b", 3};
         wishes[2].entry.version_id = BYTES("1");
@@ -81,15 +96,6 @@ static void failures_of_the_engine(void **state)
         wishes[0].entry.if_match = BYTES("00000000000000000000000000000000");
         expect_codes(1, RDX_CODE_PRECONDITION_FAILED);
         assert_memory_equal(one.bytes, one.shadow, MEMORY_SIZE);
-}
-
-static bool permits_nothing(const struct gw_credential *who, const char *permission, struct s3_str bucket,
-                            struct s3_str key)
-{
-        assert_string_equal(who->access_key, OWNER);
-        assert_string_equal(permission, "s3:GetObject");
-        assert_true(bucket.len > 0 && key.len > 0);
-        return false;
 }
 
 static bool permits_no_version(const struct gw_credential *who, const char *permission, struct s3_str bucket,
