@@ -277,11 +277,33 @@ static int choose_numbers(struct cl_create *create)
         return 0;
 }
 
+/*
+ * A build that knows one pool alone serves that: it says 404 of buckets of the others, and leads the first one without looking at
+ * which names they have.
+ */
+static int check_versions(struct cl_create *create)
+{
+        unsigned i;
+
+        for (i = 0; create->last > 1 && i < create->view->count; i++) {
+                const struct cl_member *member = &create->view->members[i];
+
+                if (member->node.state == CL_NODE_GONE || *member->node.version == '\0' || strcmp(member->node.version, MILLRACE_VERSION) == 0)
+                        continue;
+                snprintf(create->text, sizeof(create->text), "node %u, %.63s, has version %.31s, and this is %s: before a cluster has several pools all its nodes are of one",
+                         (unsigned)member->number, member->node.name, member->node.version, MILLRACE_VERSION);
+                return -EINVAL;
+        }
+        return 0;
+}
+
 void cl_create(struct cl_create *create)
 {
         unsigned number;
         int rv = choose_numbers(create);
 
+        if (rv == 0)
+                rv = check_versions(create);
         for (number = create->first; rv == 0 && number <= create->last; number++) {
                 const struct cl_pool *pool = cl_view_pool(create->view, number);
 

@@ -24,6 +24,7 @@ struct eng_drive_times;
 
 /* Bits of eng_identity.features that others than the engine ask for. */
 #define ENG_FEATURE_SITES 2u /* a drive of a cluster's pool */
+#define ENG_FEATURE_POOLS 8u /* of a cluster of several: builds that know only one do not use it */
 
 /* What the FORMAT file says. */
 struct eng_identity {

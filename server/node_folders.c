@@ -482,6 +482,8 @@ static void job_format(struct folder_job *job)
                 folder_say(folder, "cannot be written to: %s", strerror(-rv));
                 return;
         }
+        if (job->pool.number != CL_POOL)
+                identity.features |= ENG_FEATURE_POOLS;
         memcpy(identity.store_id, job->pool.config.store_id, CL_ID);
         memcpy(identity.drive_id, folder->file.drive, CL_ID);
         rv = eng_folder_format(folder->path, &identity, job->pool.config.epoch, job->pool.config.epoch_len, &error);

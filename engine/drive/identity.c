@@ -30,7 +30,7 @@
 #define LOCK_NAME       "LOCK"
 #define FORMAT_MAX      1024u
 
-_Static_assert(ENG_FEATURE_SITES == FMT_FEATURE_SITES, "one bit");
+_Static_assert(ENG_FEATURE_SITES == FMT_FEATURE_SITES && ENG_FEATURE_POOLS == FMT_FEATURE_POOLS, "one bit each");
 
 static const char *const folders[] = {"log", "data", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))

@@ -283,6 +283,8 @@ void eng_coord_open(struct eng_store *store)
         eng_phase_set(c, ENG_PHASE_OPEN);
         eng_feed_open(store);
         eng_discards_open(store);
+        if (eng_bucket_pools(store) != 0) /* a drive that was out when the first of them was made gets it by its return */
+                c->features |= FMT_FEATURE_POOLS;
         store->first_epoch = c->view.epoch;
         if (((lost != 0 || c->again) && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */

@@ -679,6 +679,11 @@ static void test_more_pools(void **state)
         assert_int_equal(join_as(3, &node, &join), 0);
         assert_int_equal(create_pools(1, true, &create), -EINVAL);
         assert_non_null(strstr(create.text, "node 3 has announced no empty folders"));
+        node = node_named("n3", "h:3", 30);
+        snprintf(node.version, sizeof(node.version), "0.0.1"); /* it may know one pool alone */
+        assert_int_equal(join_as(3, &node, &join), 0);
+        assert_int_equal(create_pools(1, true, &create), -EINVAL);
+        assert_non_null(strstr(create.text, "node 3, n3, has version 0.0.1"));
         three_nodes_join(3); /* the first of each is in the pool */
         assert_int_equal(create_pools(2, true, &create), 0);
         assert_true(create.first == 2 && create.last == 3);
