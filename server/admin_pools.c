@@ -129,14 +129,19 @@ static json_t *ask_switch(const struct admin_request *request, unsigned pool, js
         return NULL;
 }
 
-/* Changes that may be under way in the other pools: one at least of each that has not followed. */
-static json_int_t ask_others(const struct admin_request *request, const unsigned *pools, unsigned count, bool on)
+/*
+ * Changes that may be under way in the other pools: one at least of each that has not followed. Who does not answer takes some
+ * seconds, in which the node's health is not told to anybody: the rest is not asked behind `until`.
+ */
+static json_int_t ask_others(const struct admin_request *request, const unsigned *pools, unsigned count, bool on, uint64_t until)
 {
         json_int_t changes, sum = 0;
         json_t *said;
         unsigned i;
 
         for (i = 1; i < count; i++) {
+                if (lp_clock() >= until)
+                        return sum + (json_int_t)(count - i);
                 said = ask_switch(request, pools[i], &changes);
                 if (said != NULL && json_is_true(json_object_get(said, "on")) != on && changes == 0)
                         changes = 1;
@@ -151,7 +156,7 @@ struct admin_answer srv_admin_ask_switch(const struct admin_request *request)
         unsigned pools[CL_POOLS_MAX], count = admin_pool_numbers(request->admin, pools), pool;
         const bool post = strcmp(request->method, "POST") == 0;
         struct admin_answer answer;
-        uint64_t begun = lp_clock();
+        uint64_t until;
         json_int_t others;
         json_t *said;
         bool named;
@@ -163,11 +168,12 @@ struct admin_answer srv_admin_ask_switch(const struct admin_request *request)
                 return answer;
         said = json_loadb(answer.body, answer.len, 0, NULL);
         free(answer.body);
+        until = lp_clock() + FOLLOW_NS;
         do {
-                others = ask_others(request, pools, count, json_is_true(json_object_get(said, "on")));
+                others = ask_others(request, pools, count, json_is_true(json_object_get(said, "on")), until);
                 if (others > 0 && post)
                         usleep(FOLLOW_US);
-        } while (others > 0 && post && lp_clock() - begun < FOLLOW_NS);
+        } while (others > 0 && post && lp_clock() < until);
         json_object_set_new(said, "changes_under_way", json_integer(json_integer_value(json_object_get(said, "changes_under_way")) + others));
         return srv_admin_json(200, said);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -25,6 +26,7 @@ static struct {
 } asked[CL_POOLS_MAX + 1];
 
 static unsigned behind, away; /* pool 3 says so often that it has not followed; this pool has no leader */
+static bool hangs; /* pool 2 does not answer in time */
 static bool switched;
 
 static ssize_t leader_says(void *arg, unsigned pool, const uint8_t *bytes, size_t len, uint8_t *room)
@@ -36,6 +38,10 @@ static ssize_t leader_says(void *arg, unsigned pool, const uint8_t *bytes, size_
         snprintf(asked[pool].text, sizeof(asked[pool].text), "%.*s", (int)len, (const char *)bytes);
         if (pool == away)
                 return -EHOSTDOWN;
+        if (pool == 2 && hangs) {
+                nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
+                return -ETIMEDOUT;
+        }
         if (strncmp((const char *)bytes, "POST", 4) == 0)
                 switched = on = strstr(asked[pool].text, "state=on") != NULL;
         else if (pool == 3 && behind > 0 && behind-- > 0)
@@ -139,11 +145,26 @@ static void test_switches(void **state)
         free(body);
 }
 
+/* One leader takes all the time that there is: the others are not asked, and count as some that have not followed. */
+static void test_leader_hangs(void **state)
+{
+        char *body;
+
+        hangs = true;
+        assert_int_equal(ask(srv_admin_ask_switch, "POST", "/admin/v1/read-only?state=on", &body), 200);
+        hangs = false;
+        assert_int_equal(asked[2].count, 1);
+        assert_int_equal(asked[3].count, 0);
+        assert_non_null(strstr(body, "\"changes_under_way\":2"));
+        free(body);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_which_pool, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_switches, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_leader_hangs, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
