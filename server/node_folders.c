@@ -646,12 +646,23 @@ static void folder_gone(void *arg)
         /* it is closed with the others, when the loops have stopped */
 }
 
+/* Of a pool whose key etcd lacks, by whoever's mistake, nothing is known. */
+static bool store_is_known(const struct cl_view *view, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store, CL_ID) == 0)
+                        return true;
+        return false;
+}
+
 /* The slot has another drive by now, which is to be served in its place, or was removed. */
 static void withdraw_former(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
         unsigned slot;
 
-        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || folder_pool(folder, s, view, &slot) != NULL)
+        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || !store_is_known(view, folder->identity.store_id) || folder_pool(folder, s, view, &slot) != NULL)
                 return;
         folder->withdrawn = true;
         rem_served_withdraw(folder->served, folder_gone, NULL);
@@ -674,7 +685,7 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                         all = false;
                         continue;
                 }
-                if (folder->served != NULL && view->pool_count > 0)
+                if (folder->served != NULL)
                         withdraw_former(folder, s, view);
                 if (folder->served != NULL || (folder->tried != 0 && now - folder->tried < TRY_NS))
                         continue;

@@ -1,6 +1,8 @@
 """A cluster of three nodes and three pools: each node leads one; what happens to the others when one is killed; what an operator sees."""
+import base64
 import json
 import time
+import urllib.request
 
 import pytest
 
@@ -122,6 +124,12 @@ def test_buckets_lie_in_all_pools(cluster):
         assert clients[(i + 2) % 3].get_object(Bucket=names[i - 1], Key="copy")["Body"].read() == name.encode()
 
 
+def etcd_call(cluster, what, **fields):
+    body = json.dumps({name: base64.b64encode(value).decode() for name, value in fields.items()}).encode()
+    with urllib.request.urlopen(f"{cluster.etcd.url}/v3/kv/{what}", body, 10) as answer:
+        return json.loads(answer.read())
+
+
 def test_a_node_is_killed(cluster):
     """Its pool is led by another within seconds; the others' leaders go on; it gets its pool back, and nobody else's moves."""
     node = cluster.nodes[1]
@@ -148,6 +156,22 @@ def test_a_node_is_killed(cluster):
     assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
     for i in range(24):
         assert when_it_can(cluster, "its buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
+
+
+def test_a_key_is_lost(cluster):
+    """Of a pool that etcd does not have by somebody's mistake nothing is known: its drives are not given up."""
+    s3 = s3_of(cluster, cluster.nodes[1])
+    for pool in (1, 2):
+        key = f"/millrace/c1/pools/{pool}/config".encode()
+        value = base64.b64decode(etcd_call(cluster, "range", key=key)["kvs"][0]["value"])
+        etcd_call(cluster, "deleterange", key=key)
+        time.sleep(4)
+        etcd_call(cluster, "put", key=key, value=value)
+    assert "is no drive of the pool any more" not in cluster.said()
+    for i in range(24):
+        assert when_it_can(cluster, "buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
+    wait_whole(cluster, cluster.nodes[3])
+    wait_in_turn(cluster)
 
 
 def test_all_are_stopped_and_started(cluster):
