@@ -382,7 +382,7 @@ NAMED = [
     ("a node that was drained keeps a pool", "cluster/election.c", "own = count; /*", "own = 0; /*", ("unit test_election",)),
     ("a drive is served for another pool that names it", "server/node_folders.c", "const bool own = folder->state == ENG_FOLDER_DRIVE &&", "const bool own = false &&", ("unit test_node_folders",)),
     ("a change goes to the first pool where none is named", "server/admin_pools.c", "if (!named && count > 1 &&", "if (false &&", ("unit test_admin_pools",)),
-    ("read-only is said to be on before all pools heed it", "server/admin_pools.c", "lp_clock() - begun < FOLLOW_NS)", "lp_clock() - begun > FOLLOW_NS)", ("unit test_admin_pools",)),
+    ("read-only is said to be on before all pools heed it", "server/admin_pools.c", "post && lp_clock() < until)", "post && lp_clock() > until)", ("unit test_admin_pools",)),
     ("a reseed forgets a pool that nobody has reported", "cluster/reseed_plan.c", "most = p->found->reports[i].pools > most ? p->found->reports[i].pools : most;", "most += 0;", ("unit test_reseed",)),
     ("a reseed gives a pool another number", "cluster/reseed_plan.c", "number != 0 && pool->number != 0 && pool->number != number", "false", ("unit test_reseed",)),
     ("a reseed leaves the leader key of a pool", "cluster/reseed.c", "write_delete(r, CL_KEY_LEADER, pool->number);", "write_delete(r, CL_KEY_LEADER, pool->number + 40);", ("unit test_reseed",)),
