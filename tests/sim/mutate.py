@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
 engine/drive/, or simnodes for those whose names begin with "nodes-" ("nodes-home-": with a home store on each node; "nodes-lost-": histories that
-lose groups; "nodes-moves-", "nodes-bounds-": --moves, --bounds, with homes).
+lose groups; "nodes-moves-": --moves, with homes).
 
     tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
@@ -21,7 +21,6 @@ OPTIONS = {
     "nodes-home-": ["--homes"],
     "nodes-lost-": ["--loses"],
     "nodes-moves-": ["--homes", "--moves"],
-    "nodes-bounds-": ["--homes", "--bounds"],
 }
 
 MUTATIONS = {
@@ -469,12 +468,6 @@ MUTATIONS = {
         "cluster/election.c",
         "if (w->newest < e->owner)",
         "if (w->newest < e->owner && !w->answered)",
-    ),
-    "nodes-bounds-epoch": (
-        "the record of an epoch waits for a drive that is known to be gone",
-        "engine/epoch/coord.c",
-        "        eng_epoch_append_without(store, slot);\n",
-        "",
     ),
     "nodes-opened-twice": (
         "a drive that the start is still opening is opened by the look for drives that are away, too",

@@ -429,9 +429,13 @@ static void leaders_watch(void)
 
 /* ---- a node process -------------------------------------------------------------------------- */
 
+/* What is done with one of its folders, as by a thread. */
 struct disk_start {
         struct sim_node *node;
         unsigned at;
+        unsigned slot; /* to be formatted */
+        struct cl_config config;
+        uint64_t features;
 };
 
 static void disk_opens(void *arg)
@@ -445,7 +449,115 @@ static void disk_opens(void *arg)
         if (rem_served_open(start->node->served[start->at], &options, &error) != 0)
                 sim_fail("a drive server could not open %s: %s", disk->path, error.text);
         sim_trace("node %u: serves slot %u", p->party, disk->identity.slot);
+        start->node->folders[start->at].works = false;
         free(start);
+}
+
+static struct disk_start *disk_start_new(struct sim_node *node, unsigned at)
+{
+        struct disk_start *start = calloc(1, sizeof(*start));
+
+        if (start == NULL)
+                abort();
+        start->node = node;
+        start->at = at;
+        node->folders[at].works = true;
+        return start;
+}
+
+static void disk_is_opened(struct sim_node *node, unsigned at)
+{
+        struct sim_process *p = &node->process;
+        struct lp_loop *owner = p->loops[at % p->loop_count];
+
+        if (rem_served_new(p->server, CL_POOL, node->disks[at]->identity.slot, owner, &node->served[at]) != 0)
+                abort();
+        sim_at(sim_skewed(SIM_NODES, 10 * SIM_US, 500 * SIM_MS), NULL, disk_opens, disk_start_new(node, at));
+}
+
+/* NODE says `made` before FORMAT is written; between the two the process may end. */
+static void folder_formats(void *arg)
+{
+        struct disk_start *start = arg;
+        struct sim_disk *disk = start->node->disks[start->at];
+        struct eng_identity identity = {.slot = start->slot, .layout = FMT_LAYOUT_VERSION, .features = start->features};
+        struct eng_error error;
+
+        memcpy(identity.store_id, start->config.store_id, FMT_ID);
+        memcpy(identity.drive_id, disk->identity.drive_id, FMT_ID);
+        if (eng_folder_format(disk->path, &identity, start->config.epoch, start->config.epoch_len, &error) != 0)
+                abort();
+        sim_trace("node %u: %s is slot %u", start->node->process.party, disk->path, start->slot);
+        start->node->folders[start->at].works = false;
+        disk_is_opened(start->node, start->at);
+        free(start);
+}
+
+/* As server/node_folders.c: what the epoch names as out, and is not made, or being added (W2). */
+static void folder_may_format(struct sim_node *node, unsigned at, unsigned slot, const struct cl_view *view)
+{
+        struct disk_start *start;
+
+        if ((node->folders[at].made && !(view->epoch.adding >> slot & 1)) || ((view->epoch.in | view->epoch.joining) >> slot & 1))
+                return;
+        node->folders[at].made = true;
+        start = disk_start_new(node, at);
+        start->slot = slot;
+        start->config = view->config;
+        start->features = view->epoch.features;
+        sim_at(sim_skewed(SIM_NODES, 10 * SIM_US, SIM_S), NULL, folder_formats, start);
+}
+
+static int folder_slot(const struct sim_node *node, unsigned at, const struct cl_view *view)
+{
+        unsigned slot;
+
+        for (slot = 0; slot < view->epoch.slots; slot++)
+                if (!(view->epoch.gone >> slot & 1) && view->epoch.slot[slot].site.node == node->process.party &&
+                    memcmp(view->epoch.slot[slot].drive_id, node->disks[at]->identity.drive_id, FMT_ID) == 0)
+                        return (int)slot;
+        return -1;
+}
+
+static void folder_gone(void *arg)
+{
+}
+
+static void node_folders_work(struct sim_node *node, const struct cl_view *view)
+{
+        unsigned i;
+
+        for (i = 0; i < node->disk_count; i++) {
+                struct sim_folder *folder = &node->folders[i];
+                int slot = folder_slot(node, i, view);
+
+                if (folder->works || folder->withdrawn)
+                        continue;
+                if (slot < 0 && node->served[i] != NULL) {
+                        folder->withdrawn = true;
+                        rem_served_withdraw(node->served[i], folder_gone, NULL);
+                        sim_trace("node %u: %s is no drive of the pool any more", node->process.party, node->disks[i]->path);
+                } else if (slot >= 0 && node->served[i] == NULL && node->disks[i]->formatted) {
+                        disk_is_opened(node, i);
+                } else if (slot >= 0 && !node->disks[i]->formatted) {
+                        folder_may_format(node, i, (unsigned)slot, view);
+                }
+        }
+}
+
+struct sim_disk *node_new_folder(struct sim_node *node)
+{
+        struct sim_disk *disk = node->disk_count < NODE_DRIVES ? sim_disk_new() : NULL;
+        unsigned i;
+
+        if (disk == NULL)
+                return NULL;
+        for (i = 0; i < FMT_ID; i++)
+                disk->identity.drive_id[i] = (uint8_t)sim_random(SIM_OPERATOR);
+        node->folders[node->disk_count] = (struct sim_folder){.made = false};
+        node->served[node->disk_count] = NULL;
+        node->disks[node->disk_count++] = disk;
+        return disk;
 }
 
 static void node_looked(void *arg, const struct cl_view *view, int error, const char *text)
@@ -468,6 +580,7 @@ static void node_looked(void *arg, const struct cl_view *view, int error, const 
         }
         if (nodes_plan.kills_old && node->leader.process.runs && pool->is_led && pool->leader.node != node->process.party && pool->leader_revision > node->leader.judged)
                 leader_kill(&node->leader, true);
+        node_folders_work(node, view);
         home_looked(node, view);
         cl_elector_look(node->elector, view);
 }
@@ -547,13 +660,10 @@ void node_start(struct sim_node *node)
         process_loops(p, nodes_plan.peer_slots);
         process_connects(p, p->loops, p->loop_count);
         for (i = 0; i < node->disk_count; i++) {
-                struct lp_loop *owner = p->loops[i % p->loop_count];
-                struct disk_start *start = malloc(sizeof(*start));
-
-                if (start == NULL || rem_served_new(p->server, CL_POOL, node->disks[i]->identity.slot, owner, &node->served[i]) != 0)
-                        abort();
-                *start = (struct disk_start){.node = node, .at = i};
-                sim_at(sim_skewed(SIM_NODES, 10 * SIM_US, 500 * SIM_MS), NULL, disk_opens, start);
+                node->served[i] = NULL;
+                node->folders[i].works = node->folders[i].withdrawn = false;
+                if (node->folders[i].made && node->disks[i]->formatted)
+                        disk_is_opened(node, i);
         }
         sim_trace("node %u: begins, boot %llu", p->party, (unsigned long long)p->boot);
         node_elects(node);
@@ -710,7 +820,7 @@ void nodes_make(void)
         serving = NULL;
         sim_net_begin();
         sim_etcd_begin();
-        sim_disks_make(nodes_plan.nodes * nodes_plan.drives_each + nodes_plan.first_more);
+        sim_disks_make((nodes_plan.nodes - nodes_plan.bare_nodes) * nodes_plan.drives_each + nodes_plan.first_more);
         for (i = 0; i < nodes_plan.nodes; i++) {
                 struct sim_node *node = &sim_nodes[i];
 
@@ -720,9 +830,10 @@ void nodes_make(void)
                 home_make(node);
                 sim_clock_set(node->process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
                 sim_clock_set(node->leader.process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
-                node->disk_count = nodes_plan.drives_each + (i == 0 ? nodes_plan.first_more : 0);
+                node->disk_count = (i < nodes_plan.nodes - nodes_plan.bare_nodes ? nodes_plan.drives_each : 0) + (i == 0 ? nodes_plan.first_more : 0);
                 for (j = 0; j < node->disk_count; j++, n++) {
                         node->disks[j] = &sim_disks[n];
+                        node->folders[j].made = true;
                         sites[n] = (struct eng_site){.node = (uint16_t)(i + 1), .rack = (uint16_t)(i + 1)};
                 }
         }

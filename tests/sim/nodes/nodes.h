@@ -19,7 +19,7 @@
 #include "tests/sim/sim_disk.h"
 
 #define NODES_MAX     5u
-#define NODE_DRIVES   4u
+#define NODE_DRIVES   8u
 #define NODE_LOOPS    2u
 #define NODES_CLUSTER "sim"
 #define ALL_PROCESSES (1 + 3 * NODES_MAX)
@@ -76,7 +76,12 @@ struct sim_node {
         bool off;
         struct sim_disk *disks[NODE_DRIVES];
         unsigned disk_count;
-        struct rem_served *served[NODE_DRIVES];
+        struct sim_folder { /* of each disk, beside what is on it */
+                bool made;      /* the folder's NODE says that it is, or was about to be, a drive of the pool */
+                bool withdrawn; /* in this process: its slot is gone */
+                bool works;     /* likewise: it is being formatted, or opened */
+        } folders[NODE_DRIVES];
+        struct rem_served *served[NODE_DRIVES]; /* NULL: it is none of the pool's, or was not opened */
         struct cl_directory *directory;
         struct cl_elector *elector;
         bool looks; /* the directory has been started */
@@ -93,11 +98,13 @@ struct sim_node {
 struct nodes_plan {
         unsigned nodes, drives_each, k, m;
         unsigned first_more;     /* drives that the first node has besides */
+        unsigned bare_nodes;     /* the last so many have none */
         unsigned loops_each;     /* of a drive server's net, and of a leader's */
         bool shared_loops;       /* a leader's net runs on the loops of its store */
         bool plain_bulk;
         bool homes;              /* each node has a home store */
         bool loses;              /* the pool goes on without groups (nodes_lose.c) */
+        bool grows;              /* an operator changes its drives (nodes_grow.c) */
         bool kills_old;          /* a node that reads that another leads ends its own leader process, as the daemon does */
         unsigned slots, peer_slots; /* of a loop */
         int ppm[NODES_MAX];         /* by host */
@@ -116,6 +123,8 @@ void nodes_format(void);
 void node_start(struct sim_node *node);
 /* Its process dies, and its leader process. power: what was not flushed may be gone; told: connections end, or are reset. */
 void node_kill(struct sim_node *node, bool power, bool told);
+/* An empty folder, which it announces: its disk has the id that was drawn for it. NULL: there have been too many. */
+struct sim_disk *node_new_folder(struct sim_node *node);
 /* Begins to take the leader key, if this is its revision. */
 void leader_start(struct sim_node *node, int64_t judged, bool whole_stop, uint64_t silent);
 /* told: its connections are reset. */
@@ -141,7 +150,7 @@ const char *nodes_config_key(void);
 
 struct nodes_figures {
         uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, served, ended, old, unreachable, refused, begins, leaked, restarts, bounds, moved,
-                aimed, epochs, homes, in_epoch, lost, found;
+                aimed, epochs, homes, in_epoch, lost, found, added, drained;
         uint64_t felt_member, felt_epoch, felt_leader, felt_moved; /* ns: the longest that was felt in histories with one fault */
 };
 extern struct nodes_figures nodes_figures;

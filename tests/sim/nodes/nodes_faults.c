@@ -104,6 +104,11 @@ static void kill_node(struct sim_node *node)
         sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_MS, 8 * SIM_S), NULL, node_comes_back, node);
 }
 
+void faults_kill_node(struct sim_node *node)
+{
+        kill_node(node);
+}
+
 static void host_comes_back(void *arg)
 {
         struct sim_node *node = arg;

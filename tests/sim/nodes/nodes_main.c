@@ -34,6 +34,7 @@ static void report(uint64_t events)
         printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s in the middle of an epoch (%llu), %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
                (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_epoch / 1e9, N(nodes_figures.in_epoch), (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
         printf("  groups were lost %llu times, and came back %llu times\n", N(nodes_figures.lost), N(nodes_figures.found));
+        printf("  drives were added %llu times, and drained %llu times\n", N(nodes_figures.added), N(nodes_figures.drained));
         printf("  %llu homes, %llu client operations asked of them\n", N(nodes_figures.homes), N(client_figures.asked_homes));
         printf("  %llu client operations, %llu of them asked of an old leader, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
                N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
@@ -47,6 +48,7 @@ static const struct {
 } options[] = {
         {"--homes", &nodes_homes, NODES_ALL}, {"--no-homes", &nodes_homes, NODES_NONE}, {"--loses", &nodes_loses, NODES_ALL},
         {"--loses-none", &nodes_loses, NODES_NONE}, {"--bounds", &nodes_bounds, NODES_ALL}, {"--moves", &nodes_moves, NODES_ALL},
+        {"--grows", &nodes_grows, NODES_ALL},
 };
 
 static bool nodes_option(const char *arg)
@@ -128,7 +130,7 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " [--homes | --no-homes] [--loses | --loses-none] [--bounds] [--moves] (first: [--jobs N])",
+                .options = " [--homes | --no-homes] [--loses | --loses-none] [--bounds] [--moves] [--grows] (first: [--jobs N])",
                 .option = nodes_option,
         };
         int status;

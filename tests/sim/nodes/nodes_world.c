@@ -140,7 +140,7 @@ static void plan_clients(void)
 
 static void plan_moves(void)
 {
-        plan.moves = nodes_plan.homes && !plan.bounds && !plan.duels && !nodes_plan.loses &&
+        plan.moves = nodes_plan.homes && !plan.bounds && !plan.duels && !nodes_plan.loses && !nodes_plan.grows &&
                      (nodes_moves == NODES_ALL || (nodes_moves == NODES_SOME && sim_chance(SIM_HOMES, MOVES_IN)));
         if (!plan.moves)
                 return;
@@ -165,6 +165,7 @@ static void plan_history(void)
         plan.duels = !plan.bounds && plan_chance(8);
         plan_store();
         lose_plan(plan.bounds || plan.duels);
+        grow_plan(plan.bounds || plan.duels || nodes_plan.loses);
         versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
@@ -182,7 +183,7 @@ static void plan_history(void)
         nodes_make();
         sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s%s", nodes_plan.nodes,
                   nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
-                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "", nodes_plan.loses ? ", groups are lost" : "");
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "", nodes_plan.loses ? ", groups are lost" : nodes_plan.grows ? ", drives change" : "");
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */
@@ -257,15 +258,16 @@ static void work(void)
 {
         uint64_t until;
 
-        world.calm = !faults_planned() && !nodes_plan.loses;
+        world.calm = !faults_planned() && !nodes_plan.loses && !nodes_plan.grows;
         serve();
         world.ops_left = plan.ops;
         clients_start();
         homes_start();
         faults_start();
         lose_start();
-        until = sim.now + LIFE_NS + (nodes_plan.loses ? LOSE_LIFE_NS : 0);
-        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over() || !lose_over())) {
+        grow_start();
+        until = sim.now + LIFE_NS + (nodes_plan.loses || nodes_plan.grows ? LOSE_LIFE_NS : 0);
+        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over() || !lose_over() || !grow_over())) {
                 nodes_step();
                 faults_step();
         }
@@ -545,6 +547,7 @@ static void heal(void)
         bool whole;
 
         lose_heal();
+        grow_heal();
         whole = faults_heal();
 
         world.last = true;
@@ -606,6 +609,8 @@ static void look_closely(void)
                 clients_read_home(&world.homes[i]);
         live_for(5 * SIM_S);
         wait_for(check_at_rest); /* parts of the uploads that have ended now were in its way */
+        wait_for(grow_over);
+        wait_for(check_at_rest);
         check_shards(-1);
         check_verification();
         clients_read_versions();

@@ -26,6 +26,12 @@ bool lose_over(void);  /* they have all come back */
 void lose_heal(void);  /* no more of it */
 void lose_watch(void); /* behind each event */
 
+extern int nodes_grows; /* an operator adds drives and nodes, and drains them (nodes_grow.c) */
+void grow_plan(bool none); /* behind lose_plan(), before the machines' */
+void grow_start(void);
+bool grow_over(void); /* all that was planned is done */
+void grow_heal(void); /* no more is begun */
+
 void faults_plan(bool none); /* what the seed has in store; none in every fifth history */
 bool faults_planned(void);
 void faults_start(void); /* they come from now on, in virtual time */
@@ -39,5 +45,6 @@ bool faults_block_home(uint64_t ns); /* a loop of some home store; false: there 
 struct sim_node;
 void faults_host_off(struct sim_node *node); /* power */
 void faults_host_on(struct sim_node *node);
+void faults_kill_node(struct sim_node *node); /* its process; it comes back */
 
 #endif
