@@ -494,27 +494,27 @@ static void folder_formats(void *arg)
 }
 
 /* As server/node_folders.c: what the epoch names as out, and is not made, or being added (W2). */
-static void folder_may_format(struct sim_node *node, unsigned at, unsigned slot, const struct cl_view *view)
+static void folder_may_format(struct sim_node *node, unsigned at, unsigned slot, const struct cl_pool *pool)
 {
         struct disk_start *start;
 
-        if ((node->folders[at].made && !(view->epoch.adding >> slot & 1)) || ((view->epoch.in | view->epoch.joining) >> slot & 1))
+        if ((node->folders[at].made && !(pool->epoch.adding >> slot & 1)) || ((pool->epoch.in | pool->epoch.joining) >> slot & 1))
                 return;
         node->folders[at].made = true;
         start = disk_start_new(node, at);
         start->slot = slot;
-        start->config = view->config;
-        start->features = view->epoch.features;
+        start->config = pool->config;
+        start->features = pool->epoch.features;
         sim_at(sim_skewed(SIM_NODES, 10 * SIM_US, SIM_S), NULL, folder_formats, start);
 }
 
-static int folder_slot(const struct sim_node *node, unsigned at, const struct cl_view *view)
+static int folder_slot(const struct sim_node *node, unsigned at, const struct cl_pool *pool)
 {
         unsigned slot;
 
-        for (slot = 0; slot < view->epoch.slots; slot++)
-                if (!(view->epoch.gone >> slot & 1) && view->epoch.slot[slot].site.node == node->process.party &&
-                    memcmp(view->epoch.slot[slot].drive_id, node->disks[at]->identity.drive_id, FMT_ID) == 0)
+        for (slot = 0; slot < pool->epoch.slots; slot++)
+                if (!(pool->epoch.gone >> slot & 1) && pool->epoch.slot[slot].site.node == node->process.party &&
+                    memcmp(pool->epoch.slot[slot].drive_id, node->disks[at]->identity.drive_id, FMT_ID) == 0)
                         return (int)slot;
         return -1;
 }
@@ -523,13 +523,13 @@ static void folder_gone(void *arg)
 {
 }
 
-static void node_folders_work(struct sim_node *node, const struct cl_view *view)
+static void node_folders_work(struct sim_node *node, const struct cl_pool *pool)
 {
         unsigned i;
 
         for (i = 0; i < node->disk_count; i++) {
                 struct sim_folder *folder = &node->folders[i];
-                int slot = folder_slot(node, i, view);
+                int slot = folder_slot(node, i, pool);
 
                 if (folder->works || folder->withdrawn)
                         continue;
@@ -540,7 +540,7 @@ static void node_folders_work(struct sim_node *node, const struct cl_view *view)
                 } else if (slot >= 0 && node->served[i] == NULL && node->disks[i]->formatted) {
                         disk_is_opened(node, i);
                 } else if (slot >= 0 && !node->disks[i]->formatted) {
-                        folder_may_format(node, i, (unsigned)slot, view);
+                        folder_may_format(node, i, (unsigned)slot, pool);
                 }
         }
 }
@@ -580,7 +580,7 @@ static void node_looked(void *arg, const struct cl_view *view, int error, const 
         }
         if (nodes_plan.kills_old && node->leader.process.runs && pool->is_led && pool->leader.node != node->process.party && pool->leader_revision > node->leader.judged)
                 leader_kill(&node->leader, true);
-        node_folders_work(node, view);
+        node_folders_work(node, pool);
         home_looked(node, view);
         cl_elector_look(node->elector, view);
 }
