@@ -86,7 +86,10 @@ static void get_all(uint64_t *longest)
         }
 }
 
-/* Some object has data on any drive: without hedges one would take SLOW_MS at the least. How many stripes were ready by them: none where the drive is known to be slow at once. */
+/*
+ * Some object has data on any drive: without hedges one would take SLOW_MS at the least. How many
+ * stripes were ready by them: none where the drive is known to be slow at once.
+ */
 static uint64_t is_quick(unsigned k, unsigned m)
 {
         uint64_t longest, won;

@@ -126,10 +126,12 @@ static void nothing_is_missing(struct sf *sf, unsigned objects)
 static void wait_for_upkeep(struct sf *sf)
 {
         struct eng_verify_report report;
-        unsigned tries;
+        unsigned tries = 0;
 
-        for (tries = 0, verify(sf, &report); tries < 100 && report.missing_shards != 0; tries++, verify(sf, &report))
-                usleep(200000);
+        do {
+                usleep(tries == 0 ? 0 : 200000);
+                verify(sf, &report);
+        } while (report.missing_shards != 0 && ++tries < 100);
 }
 
 /*
