@@ -232,9 +232,9 @@ void eng_epoch_append_without(struct eng_store *store, unsigned slot)
                 all->failed |= all->to & gone;
                 break;
         case APPEND_SENT:
+                all->failed |= (all->out | all->refused) & gone;
                 if ((all->out & gone) == 0)
                         break;
-                all->failed |= gone;
                 all->out &= ~gone;
                 if (all->out == 0)
                         epoch_append_answered(all);

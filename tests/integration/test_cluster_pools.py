@@ -12,8 +12,23 @@ from tests.integration.test_cluster_grow import admin
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import PATIENCE
 
+NAMES = [f"many-{i}" for i in range(24)]  # buckets that are there from the start, so many that each pool has some; each has an object "k", its name
 TURN = {1: 1, 2: 2, 3: 3}  # pool: the node that leads it, when all do
 GIVE_BACK = "--test-give-back=3s"
+
+
+def make_buckets(cluster):
+    """Each at one node, and its object at the next. Any test of this file may be the only one that its fixture sees."""
+    clients = [s3_of(cluster, node) for node in cluster.nodes.values()]
+    for i, name in enumerate(NAMES):
+        when_it_can(cluster, f"{name} is made", lambda i=i, name=name: clients[i % 3].create_bucket(Bucket=name))
+        when_it_can(cluster, f"{name} has an object", lambda i=i, name=name: clients[(i + 1) % 3].put_object(Bucket=name, Key="k", Body=name.encode()))
+
+
+def reads_all(cluster, node):
+    s3 = s3_of(cluster, node)
+    for name in NAMES:
+        assert when_it_can(cluster, f"{name} is served", lambda name=name: s3.get_object(Bucket=name, Key="k")["Body"].read()) == name.encode()
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +38,7 @@ def cluster():
             node.options.append(GIVE_BACK)
         c.start()
         c.wait_serving()
+        make_buckets(c)
         yield c
 
 
@@ -108,20 +124,16 @@ def test_buckets_lie_in_all_pools(cluster):
     """Made at any node, known at all; copied from one pool to another; each pool has some of them."""
     nodes = list(cluster.nodes.values())
     clients = [s3_of(cluster, node) for node in nodes]
-    names = [f"many-{i}" for i in range(24)]
-    for i, name in enumerate(names):
-        when_it_can(cluster, f"{name} is made", lambda i=i, name=name: clients[i % 3].create_bucket(Bucket=name))
-        clients[(i + 1) % 3].put_object(Bucket=name, Key="k", Body=name.encode())
     for s3 in clients:
-        assert {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} >= set(names)
+        assert {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]} >= set(NAMES)
 
     def counts():
         found = [json.loads(admin(cluster, nodes[0], "info", "--json", "--pool", pool))["buckets"] for pool in (1, 2, 3)]
-        return found if sum(found) == 24 else None
+        return found if sum(found) >= len(NAMES) else None
     assert min(wait_until(counts, 20, "pools say what they have", cluster.said)) > 0
-    for i, name in enumerate(names):
-        clients[i % 3].copy_object(Bucket=names[i - 1], Key="copy", CopySource=f"{name}/k")
-        assert clients[(i + 2) % 3].get_object(Bucket=names[i - 1], Key="copy")["Body"].read() == name.encode()
+    for i, name in enumerate(NAMES):
+        clients[i % 3].copy_object(Bucket=NAMES[i - 1], Key="copy", CopySource=f"{name}/k")
+        assert clients[(i + 2) % 3].get_object(Bucket=NAMES[i - 1], Key="copy")["Body"].read() == name.encode()
 
 
 def etcd_call(cluster, what, **fields):
@@ -134,14 +146,13 @@ def test_a_node_is_killed(cluster):
     """Its pool is led by another within seconds; the others' leaders go on; it gets its pool back, and nobody else's moves."""
     node = cluster.nodes[1]
     s3 = s3_of(cluster, node)
-    when_it_can(cluster, "a bucket is made", lambda: s3.create_bucket(Bucket="bucket"))
     before = wait_whole(cluster, node)
     cluster.nodes[2].kill()
     begun = time.monotonic()
     wait_until(lambda: cluster.leaders().get(2) in (1, 3), 30, "another node leads pool 2", cluster.said)
     took = time.monotonic() - begun
     assert took < 10 * PATIENCE, took
-    s3.put_object(Bucket="bucket", Key="k", Body=b"x")
+    s3.put_object(Bucket=NAMES[0], Key="meanwhile", Body=b"x")
     assert cluster.leaders() == {1: 1, 2: 3, 3: 3}  # whose turn it is next
     after = pools_of(cluster, node)
     for pool in (1, 3):
@@ -153,9 +164,8 @@ def test_a_node_is_killed(cluster):
     wait_in_turn(cluster)
     cluster.nodes[3].wait_said("pool 2 is handed over: another node leads it in its turn")
     wait_whole(cluster, node)
-    assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
-    for i in range(24):
-        assert when_it_can(cluster, "its buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
+    assert s3.get_object(Bucket=NAMES[0], Key="meanwhile")["Body"].read() == b"x"
+    reads_all(cluster, cluster.nodes[1])
 
 
 def test_a_key_is_lost(cluster):
@@ -168,8 +178,7 @@ def test_a_key_is_lost(cluster):
         time.sleep(4)
         etcd_call(cluster, "put", key=key, value=value)
     assert "is no drive of the pool any more" not in cluster.said()
-    for i in range(24):
-        assert when_it_can(cluster, "buckets are served", lambda i=i: s3.get_object(Bucket=f"many-{i}", Key="k")["Body"].read()) == f"many-{i}".encode()
+    reads_all(cluster, cluster.nodes[1])
     wait_whole(cluster, cluster.nodes[3])
     wait_in_turn(cluster)
 
@@ -185,7 +194,7 @@ def test_all_are_stopped_and_started(cluster):
     wait_in_turn(cluster, 120)
     node = cluster.nodes[2]
     wait_whole(cluster, node)
-    assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+    reads_all(cluster, node)
 
 
 def test_etcd_is_lost_and_written_anew(cluster):
@@ -202,7 +211,7 @@ def test_etcd_is_lost_and_written_anew(cluster):
     for pool in (1, 2, 3):
         assert after[pool]["pool"]["store"] == before[pool]["pool"]["store"]
         assert after[pool]["epoch"] > before[pool]["epoch"] + 1_000_000
-    assert when_it_can(cluster, "the object is read", lambda: s3_of(cluster, cluster.nodes[2]).get_object(Bucket="bucket", Key="k")["Body"].read()) == b"x"
+    reads_all(cluster, cluster.nodes[2])
 
 
 def test_a_node_comes_and_another_is_drained(cluster):
@@ -224,4 +233,4 @@ def test_a_node_comes_and_another_is_drained(cluster):
     wait_in_turn(cluster, 60, {1: 1, 2: 3, 3: 4})
     cluster.nodes[2].terminate()
     wait_whole(cluster, node)
-    assert s3_of(cluster, node).get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
+    reads_all(cluster, node)

@@ -198,7 +198,7 @@ def test_enough_are_left_to_write():
         force(daemon, "2,1,0", "--yes")
         s3 = client_of(daemon)
         holds(s3, bodies)
-        assert daemon.health_json()[1]["writable"]
+        daemon.wait_until(lambda: daemon.health_json()[1]["writable"], 60, "to be writable")  # it reads its users behind the buckets
         for key, size in (("small", 100), ("large", 400_000)):
             bodies[key] = key.encode() * size
             s3.put_object(Bucket="kept", Key=key, Body=bodies[key])

@@ -30,6 +30,7 @@
 #define COMES  4u /* slots: the drive that comes, and the one that fails */
 #define FAILS  1u
 #define SIZE   500u
+#define TRIES  200u /* of a record that is turned away (epoch_append.c) */
 
 /* ---- a drive that keeps an operation back ---------------------------------------------------- */
 
@@ -43,6 +44,7 @@ struct keeper {
         struct eng_op *op;
         struct lp_msg msg;
         atomic_bool kept;
+        atomic_uint turned_away;
 };
 
 static bool is_for(const struct keeper *keeper, const struct eng_op *op)
@@ -67,6 +69,7 @@ static void keeper_submit(struct eng_drive *drive, struct eng_op *op)
         struct keeper *keeper = (struct keeper *)drive;
 
         if (keeper->refuses && is_for(keeper, op)) {
+                atomic_fetch_add(&keeper->turned_away, 1);
                 atomic_store(&keeper->kept, true);
                 op->msg.run = turned_away;
                 lp_post(lp_self(), &op->msg);
@@ -92,6 +95,7 @@ static void keeper_begin(struct keeper *keeper, struct sf *sf, unsigned slot, en
         keeper->epochs = keeper->refuses = false;
         keeper->op = NULL;
         atomic_store(&keeper->kept, false);
+        atomic_store(&keeper->turned_away, 0);
         atomic_store(&sf->store->members[slot].drive, &keeper->drive);
 }
 
@@ -169,21 +173,21 @@ struct writer {
         int rv;
 };
 
-/* A key whose group is of the drive that comes, the one that fails, and another. */
-static void choose_key(struct writer *writer)
+/* A key whose group of three is of the drive that comes, the one that fails, and another; or of one of the two, and two others. */
+static void choose_key(struct writer *writer, bool of_both)
 {
         const struct eng_store *store = writer->sf->store;
         const struct eng_placement *map = sf_view(writer->sf).map;
         const eng_mask both = eng_bit(COMES) | eng_bit(FAILS);
-        eng_mask group = 0;
-        unsigned i;
+        eng_mask group;
+        unsigned i = 0;
 
-        for (i = 0; (group & both) != both; i++) {
+        do {
                 assert_true(i < 10000);
-                snprintf(writer->key, sizeof(writer->key), "key-%u", i);
+                snprintf(writer->key, sizeof(writer->key), "key-%u", i++);
                 writer->pg = eng_pg_of_key(store->pg_count, writer->bucket, writer->key, strlen(writer->key));
                 group = map->groups[writer->pg].before;
-        }
+        } while ((group & both) == 0 || ((group & both) == both) != of_both);
         assert_int_equal(__builtin_popcountll(group), 3);
         writer->other = (unsigned)__builtin_ctzll(group & ~both);
 }
@@ -240,7 +244,7 @@ static void test_one_comes_while_another_fails(void **state)
 
         writer.sf = &sf;
         begin(&sf, &writer.bucket);
-        choose_key(&writer);
+        choose_key(&writer, true);
         keeper_begin(&record, &sf, FAILS, ENG_OP_APPEND, writer.pg);
         keeper_begin(&commit, &sf, writer.other, ENG_OP_COMMIT, writer.pg);
         assert_int_equal(pthread_create(&thread, NULL, writer_run, &writer), 0);
@@ -292,14 +296,17 @@ static uint64_t fails(struct eng_store *store, uint64_t slot)
 static void record_waits(bool refuses)
 {
         static struct keeper record;
-        uint64_t bucket, before;
+        struct writer writer;
+        uint64_t before;
         struct sf sf;
 
+        writer.sf = &sf;
         sf_make(&sf, DRIVES, 2);
         sf.options.ec_k = sf.options.ec_m = 2;
         assert_int_equal(sf_open(&sf, true), 0);
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
-        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        assert_int_equal(sf_bucket(&sf, "bucket", &writer.bucket), 0);
+        choose_key(&writer, false);
         keeper_begin(&record, &sf, FAILS, ENG_OP_APPEND, 0);
         record.epochs = true;
         record.refuses = refuses;
@@ -308,14 +315,16 @@ static void record_waits(bool refuses)
         WAIT_UNTIL(atomic_load(&record.kept));
         assert_true(sf_view(&sf).paused);
         sf_ask(&sf, fails, FAILS);
-        assert_true(sf_wait_health(&sf, two_gone, NULL, 5)); /* it would be turned away for ten seconds */
+        WAIT_UNTIL(sf_view(&sf).epoch > before);
         assert_true(sf_view(&sf).epoch > before);
+        assert_true(atomic_load(&record.turned_away) < TRIES / 2);
+        assert_true(sf_wait_health(&sf, two_gone, NULL, 60));
         assert_int_equal(sf_view(&sf).in & (eng_bit(COMES) | eng_bit(FAILS)), 0);
-        assert_int_equal(sf_put(&sf, 0, bucket, "key", 1, SIZE, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, writer.bucket, writer.key, 1, SIZE, true, NULL), 0);
         if (!refuses)
                 keeper_let_go(&record, &sf); /* the record comes late: it says nothing to anybody */
-        assert_int_equal(sf_put(&sf, 0, bucket, "key", 2, SIZE, true, NULL), 0);
-        assert_int_equal(sf_get(&sf, 0, bucket, "key", 2, SIZE), 0);
+        assert_int_equal(sf_put(&sf, 0, writer.bucket, writer.key, 2, SIZE, true, NULL), 0);
+        assert_int_equal(sf_get(&sf, 0, writer.bucket, writer.key, 2, SIZE), 0);
         assert_int_equal(sf_view(&sf).in & (eng_bit(COMES) | eng_bit(FAILS)), 0);
         atomic_store(&sf.store->members[FAILS].drive, record.inner);
         sf_close(&sf);
