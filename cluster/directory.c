@@ -101,11 +101,10 @@ static struct cl_pool *view_pool_at(struct cl_view *view, unsigned number)
 
 static int pool_take_config(struct cl_pool *pool, const struct cl_key *key)
 {
-        int rv = pool == NULL ? 0 : cl_config_read(key->value.data, key->value.len, &pool->config);
+        int rv = cl_config_read(key->value.data, key->value.len, &pool->config);
 
-        if (pool == NULL || rv != 0)
-                return rv;
-        rv = eng_epoch_read(pool->config.epoch, pool->config.epoch_len, &pool->epoch);
+        if (rv == 0)
+                rv = eng_epoch_read(pool->config.epoch, pool->config.epoch_len, &pool->epoch);
         pool->config_revision = key->mod_revision;
         pool->has_config = rv == 0;
         return rv;
@@ -113,16 +112,26 @@ static int pool_take_config(struct cl_pool *pool, const struct cl_key *key)
 
 static int pool_take_leader(struct cl_pool *pool, const struct cl_key *key)
 {
-        int rv = pool == NULL ? 0 : cl_owner_read(key->value.data, key->value.len, &pool->leader);
+        int rv = cl_owner_read(key->value.data, key->value.len, &pool->leader);
 
-        if (pool == NULL || rv != 0)
-                return rv;
         pool->leader_revision = key->mod_revision;
-        pool->is_led = true;
+        pool->is_led = rv == 0;
+        return rv;
+}
+
+/* One that makes no sense costs its pool alone, but where who reads it is to judge all that there is. */
+static int view_add_pool(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key, bool unjudged)
+{
+        struct cl_pool *pool = view_pool_at(view, number);
+        int rv = pool == NULL ? 0 : kind == CL_KEY_CONFIG ? pool_take_config(pool, key) : pool_take_leader(pool, key);
+
+        if (rv != -EBADMSG || unjudged)
+                return rv;
+        pool->bad = true;
         return 0;
 }
 
-static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
+static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key, bool unjudged)
 {
         struct cl_boot boot;
         int rv;
@@ -136,9 +145,8 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view_add_node(view, number, key);
                 return 0;
         case CL_KEY_CONFIG:
-                return pool_take_config(view_pool_at(view, number), key);
         case CL_KEY_LEADER:
-                return pool_take_leader(view_pool_at(view, number), key);
+                return view_add_pool(view, kind, number, key, unjudged);
         case CL_KEY_BOOT:
                 if (cl_boot_read(key->value.data, key->value.len, &boot) == 0)
                         view->boots[number] = boot.boot;
@@ -162,7 +170,7 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
 }
 
 /* why: CL_TEXT_MAX. */
-static int view_read(struct cl_view *view, const char *cluster, const struct cl_answer *answer, char *why)
+static int view_read(struct cl_view *view, const char *cluster, bool unjudged, const struct cl_answer *answer, char *why)
 {
         const struct cl_keys *keys = &answer->ranges[0];
         enum cl_key_kind kind;
@@ -181,12 +189,15 @@ static int view_read(struct cl_view *view, const char *cluster, const struct cl_
 
                 if (!cl_key_parse(cluster, key->key.data, key->key.len, &kind, &number))
                         continue; /* of a newer build */
-                rv = view_add(view, kind, number, key);
+                rv = view_add(view, kind, number, key, unjudged);
                 if (rv != 0)
                         snprintf(why, CL_TEXT_MAX, "what etcd has under %.*s makes no sense", (int)key->key.len, (const char *)key->key.data);
         }
         if (view->has_format && view->request.generation <= view->format.generation) /* it was done */
                 view->has_request = false;
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].bad)
+                        view->pools[i].has_config = view->pools[i].is_led = false;
         if (rv == 0)
                 qsort(view->members, view->count, sizeof(*view->members), member_order);
         return rv;
@@ -266,7 +277,7 @@ static void directory_read(struct cl_request *request)
         if (request->outcome != CL_DONE) {
                 d->options.looked(d->options.arg, NULL, request->error, request->text);
         } else {
-                rv = view_read(&view, d->cluster, request->answer, why);
+                rv = view_read(&view, d->cluster, d->options.unjudged, request->answer, why);
                 if (rv == 0)
                         rv = directory_judge(d, &view, why);
                 d->options.looked(d->options.arg, rv == 0 ? &view : NULL, rv, why);

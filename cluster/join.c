@@ -98,9 +98,30 @@ static void join_has_boot(struct cl_boot_take *take)
         cl_cas(&join->cas);
 }
 
+/* One more would have more processes than one of them can meet. */
+static bool has_place(struct cl_join *join)
+{
+        const struct cl_view *view = join->view;
+        unsigned i, nodes = 0;
+        unsigned pools = view->pool_count > 0 ? view->pools[view->pool_count - 1].number : 1;
+
+        for (i = 0; i < view->count; i++)
+                nodes += view->members[i].node.state != CL_NODE_GONE && view->members[i].number != join->number;
+        if (cl_view_member(view, join->number) != NULL || (nodes + 1) * CL_PARTIES_OF_NODE(pools) <= CL_PARTIES_MAX)
+                return true;
+        snprintf(join->text, sizeof(join->text), "a cluster of %u pools can have at most %u nodes", pools, CL_PARTIES_MAX / CL_PARTIES_OF_NODE(pools));
+        return false;
+}
+
 void cl_join(struct cl_join *join)
 {
         unsigned i;
+
+        if (!has_place(join)) {
+                join->rv = -EEXIST;
+                join->done(join);
+                return;
+        }
 
         for (i = 0; i < join->view->count; i++)
                 if (!differs(join, &join->view->members[i])) {

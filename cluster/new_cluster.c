@@ -255,6 +255,32 @@ static unsigned highest_pool(const struct cl_view *view)
         return highest;
 }
 
+/* Folders of one that is bad would be dealt again. */
+static int check_no_bad_pool(struct cl_create *create)
+{
+        unsigned i;
+
+        for (i = 0; i < create->view->pool_count; i++)
+                if (create->view->pools[i].bad) {
+                        snprintf(create->text, sizeof(create->text), "what etcd has of pool %u makes no sense: until it does, nobody knows which folders it has", create->view->pools[i].number);
+                        return -EBADMSG;
+                }
+        return 0;
+}
+
+/* Each process of a cluster may have connections with each other one. */
+static int check_parties(struct cl_create *create)
+{
+        unsigned i, nodes = 0;
+
+        for (i = 0; i < create->view->count; i++)
+                nodes += create->view->members[i].node.state != CL_NODE_GONE;
+        if (nodes * CL_PARTIES_OF_NODE(create->last) <= CL_PARTIES_MAX)
+                return 0;
+        snprintf(create->text, sizeof(create->text), "%u nodes can have at most %u pools", nodes, CL_PARTIES_MAX / nodes - CL_PARTIES_OF_NODE(0));
+        return -EINVAL;
+}
+
 /* Numbers of the pools that are to be. */
 static int choose_numbers(struct cl_create *create)
 {
@@ -300,10 +326,14 @@ static int check_versions(struct cl_create *create)
 void cl_create(struct cl_create *create)
 {
         unsigned number;
-        int rv = choose_numbers(create);
+        int rv = check_no_bad_pool(create);
 
         if (rv == 0)
+                rv = choose_numbers(create);
+        if (rv == 0)
                 rv = check_versions(create);
+        if (rv == 0)
+                rv = check_parties(create);
         for (number = create->first; rv == 0 && number <= create->last; number++) {
                 const struct cl_pool *pool = cl_view_pool(create->view, number);
 

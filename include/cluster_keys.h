@@ -28,6 +28,8 @@
 #define CL_EPOCH_MAX 8192u /* bytes of an epoch's body */
 #define CL_NODE_LAST 1023u
 #define CL_POOL_LAST 62u
+#define CL_PARTIES_MAX 1024u /* that one process can meet: NET_PEERS_MAX */
+#define CL_PARTIES_OF_NODE(pools) ((pools) + 2u) /* its process, its gateway, and a leader of each pool */
 #define CL_POOL_HOMES 63u /* no pool: parties of it are nodes' gateways */
 #define CL_ID        16u
 #define CL_DRIVES_MAX 64u

@@ -58,6 +58,7 @@ struct cl_member {
 struct cl_pool {
         unsigned number;
         bool has_config, is_led;
+        bool bad; /* one of its keys makes no sense: nothing is known of it, and nobody tries to lead it */
         struct cl_config config;
         struct eng_epoch_info epoch; /* of config */
         struct cl_owner leader;
@@ -94,7 +95,7 @@ struct cl_directory;
 struct cl_directory_options {
         struct cl_etcd *etcd;
         const char *cluster;
-        bool unjudged; /* whatever etcd has is taken: for who judges it (cluster_reseed.h) */
+        bool unjudged; /* whatever etcd has is taken, but no pool that is bad: for who judges it (cluster_reseed.h) */
         /*
          * Twice a second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
          * others: etcd does not answer.

@@ -424,11 +424,25 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
         return all_ours == 0 || all_held != 0;
 }
 
+/* Of a pool whose key etcd lacks, by whoever's mistake, nothing is known. */
+static bool store_is_known(const struct cl_view *view, const uint8_t store[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store, CL_ID) == 0)
+                        return true;
+        return false;
+}
+
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view)
 {
         bool had = false;
         unsigned i, slot;
 
+        for (i = 0; i < folders->count; i++)
+                if (folders->at[i].state == ENG_FOLDER_DRIVE && !store_is_known(view, folders->at[i].identity.store_id))
+                        return false;
         for (i = 0; i < view->pool_count; i++) {
                 const struct cl_pool *pool = &view->pools[i];
 
@@ -644,17 +658,6 @@ static void say_unused(struct srv_folder *folder)
 static void folder_gone(void *arg)
 {
         /* it is closed with the others, when the loops have stopped */
-}
-
-/* Of a pool whose key etcd lacks, by whoever's mistake, nothing is known. */
-static bool store_is_known(const struct cl_view *view, const uint8_t store[CL_ID])
-{
-        unsigned i;
-
-        for (i = 0; i < view->pool_count; i++)
-                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store, CL_ID) == 0)
-                        return true;
-        return false;
 }
 
 /* The slot has another drive by now, which is to be served in its place, or was removed. */

@@ -53,7 +53,10 @@ void srv_folders_own(struct srv_folders *folders, uint16_t number);
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* False: pools have slots of this node, and none of them is here. */
 bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view);
-/* All slots that pools have had on this node were removed: its number is used no more. */
+/*
+ * All slots that pools have had on this node were removed: its number is used no more. False while it has a drive of a pool
+ * of which etcd says nothing.
+ */
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view);
 /*
  * What is to be done now and then: looks again at those that are missing, formats those that a pool has as slots of this node,

@@ -55,9 +55,9 @@ void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view
                 const struct cl_pool *pool = &view->pools[i];
                 struct gateway_pool *way = gateway_pool(g, pool->number);
 
-                if (way != NULL)
+                if (way != NULL && !pool->bad) /* then who led it goes on */
                         rem_home_link_leader(way->link, pool->is_led ? cl_party(pool->leader.node, pool->number) : 0);
-                else if (pool->has_config && (g->told >> pool->number & 1) == 0)
+                else if (way == NULL && pool->has_config && (g->told >> pool->number & 1) == 0)
                         srv_log(SRV_LOG_WARNING, "pool %u is new: this node's gateway serves its buckets from its next start on", pool->number);
                 g->told |= way == NULL && pool->has_config ? 1u << pool->number : 0;
         }

@@ -48,6 +48,7 @@ struct node_pool {
         unsigned number;
         struct cl_elector *elector; /* NULL: it is not known of yet */
         bool elects;                /* of the loop: it uses the elector */
+        bool bad;                   /* what etcd has of it makes no sense, which was said */
         struct srv_node_leader leader;
         uint64_t since;  /* lp_clock(): since when another node goes before this one, which leads; 0: none does */
         uint64_t pause;  /* before it is handed over once more */
@@ -595,6 +596,21 @@ static void heed_etcd(struct node *n)
         kill_leaders(n, "etcd is not the one that this node knows");
 }
 
+/* A key of one pool makes no sense: the others do not wait for that. */
+static void say_bad_pools(struct node *n)
+{
+        unsigned i;
+
+        for (i = 0; i < n->view.pool_count; i++) {
+                const struct cl_pool *seen = &n->view.pools[i];
+                struct node_pool *pool = &n->pools[seen->number - CL_POOL];
+
+                if (seen->bad && !pool->bad)
+                        srv_log(SRV_LOG_ERROR, "what etcd has of pool %u, its config or its leader, makes no sense: who leads it goes on, and no other node can", seen->number);
+                pool->bad = seen->bad;
+        }
+}
+
 static void serve_node(struct node *n)
 {
         struct srv_error error;
@@ -606,6 +622,7 @@ static void serve_node(struct node *n)
                 srv_folders_work(&n->folders, n->server, &n->link, &n->view);
                 keep_seen(n);
                 heed_etcd(n);
+                say_bad_pools(n);
                 if (meet_pools(n, &error) != 0)
                         srv_log(SRV_LOG_WARNING, "%s", error.text); /* again in a second */
                 look_at_leaders(n);

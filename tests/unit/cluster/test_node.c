@@ -109,10 +109,12 @@ static void stop_directory(void *arg)
         cl_directory_stop(arg, directory_ended, &ended);
 }
 
+static bool unjudged;
+
 /* What there is now. */
 static struct cl_view *view_now(void)
 {
-        struct cl_directory_options options = {.etcd = &etcd.etcd, .cluster = "c1", .looked = looked};
+        struct cl_directory_options options = {.etcd = &etcd.etcd, .cluster = "c1", .unjudged = unjudged, .looked = looked};
         struct cl_directory *directory;
 
         sem_init(&seen.came, 0, 0);
@@ -157,10 +159,11 @@ static void test_view(void **state)
         put_key(CL_KEY_NODE, 3, "{}"); /* as one that is not there: the others go on */
         view = view_now();
         assert_true(seen.error == 0 && view->count == 2);
-        put_key(CL_KEY_LEADER, CL_POOL, "{}");
+        put_key(CL_KEY_SWITCHES, 0, "off");
+        put_key(CL_KEY_FORMAT, 0, "{}"); /* what all go by */
         view_now();
         assert_int_equal(seen.error, -EBADMSG);
-        assert_non_null(strstr(seen.text, "/millrace/c1/pools/1/leader"));
+        assert_non_null(strstr(seen.text, "/millrace/c1/format"));
         me_set_silent(&etcd, true);
         view_now();
         assert_true(seen.error != 0 && seen.view.revision == 0);
@@ -220,10 +223,21 @@ static void test_view_of_pools(void **state)
         cl_view_free(&copy);
         assert_int_equal(copy.pool_count, 0);
         assert_int_equal(cl_names_choose(view, "k6"), 4); /* 6 is a site of pool 10, 1 to 3 of pool 1 */
-        put_key(CL_KEY_CONFIG, 10, "{}"); /* nobody goes by half of what there is */
+        put_key(CL_KEY_CONFIG, 10, "{}"); /* nothing is known of this pool: the others go on */
+        view = view_now();
+        assert_int_equal(seen.error, 0);
+        assert_true(cl_view_pool(view, 10)->bad && !cl_view_pool(view, 10)->has_config && !cl_view_pool(view, 10)->is_led);
+        assert_true(!cl_view_pool(view, 1)->bad && cl_view_pool(view, 1)->has_config);
+        put_config(10, &tenth);
+        put_key(CL_KEY_LEADER, 10, "{\"node\":");
+        view = view_now();
+        assert_int_equal(seen.error, 0);
+        assert_true(cl_view_pool(view, 10)->bad && !cl_view_pool(view, 10)->has_config && !cl_view_pool(view, 10)->is_led);
+        unjudged = true; /* who judges it wants all */
         view_now();
+        unjudged = false;
         assert_int_equal(seen.error, -EBADMSG);
-        assert_non_null(strstr(seen.text, "/millrace/c1/pools/10/config"));
+        assert_non_null(strstr(seen.text, "/millrace/c1/pools/10/leader"));
 }
 
 static void put_format(uint64_t generation, uint64_t random, uint8_t id)
@@ -693,6 +707,50 @@ static void test_more_pools(void **state)
         assert_non_null(strstr(create.text, "at most 16 pools"));
 }
 
+/* Of a pool whose key makes no sense nobody knows which folders and numbers it has: none are given out. */
+static void test_bad_pool(void **state)
+{
+        static struct cl_create create;
+        static struct cl_name_take take;
+
+        three_nodes_join(1);
+        assert_int_equal(create_pools(0, false, &create), 0);
+        assert_int_equal(take_name("n7", 0, &take), 0);
+        three_nodes_join(3);
+        put_key(CL_KEY_CONFIG, 1, "{\"store_id\":\"\"}");
+        assert_int_equal(create_pools(1, true, &create), -EBADMSG);
+        assert_non_null(strstr(create.text, "of pool 1 makes no sense"));
+        assert_int_equal(take_name("n8", 0, &take), -EAGAIN);
+        assert_non_null(strstr(take.text, "makes no sense"));
+        assert_int_equal(take_name("n7", 0, &take), 0); /* who has a number keeps it */
+        assert_int_equal(take.number, 7);
+}
+
+/* Each process may have to do with each other one. */
+static void test_most_nodes(void **state)
+{
+        const unsigned most = CL_PARTIES_MAX / CL_PARTIES_OF_NODE(CL_POOLS_MAX);
+        static struct cl_config config;
+        static struct cl_join join;
+        struct cl_node node;
+        char value[256];
+        unsigned i;
+
+        make_config(&config, 1, 200, 1, 3);
+        put_config(CL_POOLS_MAX, &config);
+        for (i = 1; i <= most; i++) {
+                snprintf(value, sizeof(value), "{\"name\":\"m%u\",\"address\":\"m:%u\",\"s3\":\"m:1\",\"rack\":1,\"state\":\"%s\",\"boot\":1}", i, i, i == 1 ? "gone" : "in");
+                put_key(CL_KEY_NODE, i, value);
+        }
+        node = node_named("n901", "n:1", 1);
+        assert_int_equal(join_as(901, &node, &join), 0); /* one is gone */
+        node = node_named("n902", "n:2", 5);
+        assert_int_equal(join_as(902, &node, &join), -EEXIST);
+        assert_non_null(strstr(join.text, "a cluster of 16 pools can have at most 56 nodes"));
+        node = node_named("n901", "n:1", 1);
+        assert_int_equal(join_as(901, &node, &join), 0); /* its next process */
+}
+
 /* ---- NODE ------------------------------------------------------------------------------------ */
 
 static void test_file(void **state)
@@ -762,6 +820,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_create_pools, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_create_late, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_more_pools, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_bad_pool, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_most_nodes, fresh, stale),
                 cmocka_unit_test(test_file),
         };
 

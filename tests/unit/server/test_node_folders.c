@@ -187,6 +187,11 @@ static void test_folders_of_pools(void **state)
         assert_false(srv_folders_drained(&f.folders, &view));
         pools[0].epoch.gone = 1;
         assert_true(srv_folders_drained(&f.folders, &view)); /* by both */
+        f.folders.at[1].state = ENG_FOLDER_DRIVE;
+        f.folders.at[1].identity.store_id[0] = 3; /* etcd lacks pool 3, or what it has of it makes no sense */
+        assert_false(srv_folders_drained(&f.folders, &view));
+        f.folders.at[1].identity.store_id[0] = 2;
+        assert_true(srv_folders_drained(&f.folders, &view));
         make_pool(&pools[0], 1, other);
         make_pool(&pools[1], 2, other);
         assert_false(srv_folders_belong(&f.folders, &view));
