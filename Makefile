@@ -235,7 +235,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster bench-pauses bench-growth micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -340,6 +340,14 @@ bench-cluster: bench-bin programs ## CPU of three nodes against one, and beside 
 	tools/deps.sh --cluster
 	mkdir -p $(BUILD_ROOT)/bench
 	python3 bench/cluster.py --program $(O)/millraced --load $(O)/bench/load --json $(BUILD_ROOT)/bench/cluster.json $(CLUSTER_ARGS)
+bench-pauses: programs ## for how long failures of a cluster are felt, a quarter of an hour; PAUSES_ARGS="--times 1 --only node --only hand-over"
+	tools/deps.sh --cluster
+	mkdir -p $(BUILD_ROOT)/bench
+	python3 bench/cluster_pauses.py --json $(BUILD_ROOT)/bench/pauses.json $(PAUSES_ARGS)
+bench-growth: bench-bin programs ## what is moved when nodes come and go, and what GETs feel of it, some minutes; GROWTH_ARGS="--mib 256"
+	tools/deps.sh --cluster
+	mkdir -p $(BUILD_ROOT)/bench
+	python3 bench/cluster_growth.py --json $(BUILD_ROOT)/bench/growth.json $(GROWTH_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
