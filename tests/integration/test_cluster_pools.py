@@ -152,7 +152,7 @@ def test_a_node_is_killed(cluster):
     wait_until(lambda: cluster.leaders().get(2) in (1, 3), 30, "another node leads pool 2", cluster.said)
     took = time.monotonic() - begun
     assert took < 10 * PATIENCE, took
-    s3.put_object(Bucket=NAMES[0], Key="meanwhile", Body=b"x")
+    when_it_can(cluster, "an object is put", lambda: s3.put_object(Bucket=NAMES[0], Key="meanwhile", Body=b"x"))
     assert cluster.leaders() == {1: 1, 2: 3, 3: 3}  # whose turn it is next
     after = pools_of(cluster, node)
     for pool in (1, 3):
@@ -164,7 +164,7 @@ def test_a_node_is_killed(cluster):
     wait_in_turn(cluster)
     cluster.nodes[3].wait_said("pool 2 is handed over: another node leads it in its turn")
     wait_whole(cluster, node)
-    assert s3.get_object(Bucket=NAMES[0], Key="meanwhile")["Body"].read() == b"x"
+    assert when_it_can(cluster, "it is read", lambda: s3.get_object(Bucket=NAMES[0], Key="meanwhile")["Body"].read()) == b"x"
     reads_all(cluster, cluster.nodes[1])
 
 
