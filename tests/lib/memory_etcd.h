@@ -9,7 +9,7 @@
 
 #include "cluster_etcd.h"
 
-#define ME_KEYS 32u
+#define ME_KEYS 128u
 
 struct memory_etcd {
         struct cl_etcd etcd; /* first */
