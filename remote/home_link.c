@@ -164,10 +164,12 @@ static void sent_called(struct net_call *call)
                 sent_end(s, call->sent ? ENG_LEADER_UNKNOWN : ENG_LEADER_NOT_SENT);
         } else if (call->outcome == NET_ANSWERED && call->status == HOME_NOT_NOW) {
                 sent_not_now(s);
-        } else if (asked->reads || call->outcome == NET_UNREACHABLE || (call->outcome == NET_ANSWERED && call->status == HOME_NO_SESSION)) {
+        } else if (call->outcome == NET_ANSWERED && call->status != HOME_NO_SESSION) { /* it would be answered so again */
+                sent_end(s, asked->reads || call->status == HOME_READ_ONLY ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
+        } else if (asked->reads && lp_now(hl->loop) >= s->asked_at + KNOW_MOST_NS) {
+                sent_end(s, ENG_LEADER_NOT_SENT);
+        } else if (asked->reads || call->outcome == NET_UNREACHABLE || call->outcome == NET_ANSWERED) {
                 home_line_add(&hl->parked, s); /* nothing was done, or nothing that matters */
-        } else if (call->outcome == NET_ANSWERED) {
-                sent_end(s, call->status == HOME_READ_ONLY ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
         } else {
                 home_line_add(&hl->unknown, s);
         }

@@ -193,7 +193,7 @@ static void call_merge_fields(struct eng_wire *w, struct eng_call *call)
         eng_wire_bool(w, &call->merge.after);
         eng_wire_u16(w, &call->merge.prefix_len);
         eng_wire_check(w, call->merge.prefix_len <= FMT_NAME_MAX);
-        call_str(w, &call->merge.delimiter, ENG_KEY_MAX);
+        call_str(w, &call->merge.delimiter, 2 * ENG_KEY_MAX); /* as names have it: escaped */
         eng_wire_u32(w, &call->merge.flags);
         eng_wire_check(w, (call->merge.flags & ~MERGE_FLAGS) == 0);
         eng_wire_u32(w, &call->merge.max);

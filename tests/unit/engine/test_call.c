@@ -188,7 +188,7 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 some_name(&call->merge.to);
                 call->merge.after = coin();
                 call->merge.prefix_len = (uint16_t)(draw() % FMT_NAME_MAX);
-                call->merge.delimiter = text(10);
+                call->merge.delimiter = text(2 * ENG_KEY_MAX);
                 call->merge.flags = (coin() ? ENG_OP_WANT_ATTRS : ENG_OP_WANT_PARTS) | (coin() ? ENG_OP_VERSIONS : 0) | (coin() ? ENG_OP_NO_MARKERS : 0);
                 call->merge.max = 1 + (uint32_t)(draw() % 10000);
                 break;

@@ -116,6 +116,45 @@ static void test_questions(void **state)
         assert_int_equal(rem_home_link_ask(link_, question, 10, room), 10);
 }
 
+static struct {
+        struct lp_msg msg;
+        struct eng_leader_call call;
+        atomic_bool over;
+} nonsense;
+
+static void nonsense_answered(struct eng_leader_call *call)
+{
+        atomic_store(&nonsense.over, true);
+}
+
+static void ask_nonsense(struct lp_msg *msg)
+{
+        const struct eng_leader_link *engine = rem_home_link_engine(link_);
+
+        nonsense.call.body = "nonsense";
+        nonsense.call.body_len = 8;
+        nonsense.call.done = nonsense_answered;
+        engine->call(engine->arg, &nonsense.call);
+}
+
+/* What the leader does not understand it would not understand if it was asked again: the call ends, also one that only reads. */
+static void test_nonsense(void **state)
+{
+        unsigned reads;
+
+        for (reads = 0; reads < 2; reads++) {
+                memset(&nonsense.call, 0, sizeof(nonsense.call));
+                nonsense.call.reads = reads == 1;
+                atomic_store(&nonsense.over, false);
+                nonsense.msg.run = ask_nonsense;
+                lp_post(hf.home.loops[0], &nonsense.msg);
+                WAIT_UNTIL(atomic_load(&nonsense.over));
+                assert_true(atomic_load(&nonsense.over));
+                assert_int_equal(nonsense.call.outcome, reads == 1 ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
+        }
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "k", 1, SMALL, true, NULL), 0);
+}
+
 /* Another process leads, with a newer term: rows are read anew, and an older leader's word is nothing any more. */
 static void test_another_leader(void **state)
 {
@@ -308,6 +347,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_cut, begin, end),
                 cmocka_unit_test_setup_teardown(test_questions, begin, end),
+                cmocka_unit_test_setup_teardown(test_nonsense, begin, end),
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
                 cmocka_unit_test_setup_teardown(test_joins_again, begin, end),
