@@ -352,16 +352,19 @@ static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *buc
 
 /*
  * There is one of this name. Its owner may create it again in us-east-1, where S3 keeps its oldest habit;
- * elsewhere it is an error.
+ * elsewhere it is an error. One that is not there any more, or not known here yet, is nobody's: it is asked for again.
  */
 static void create_there_is(struct gw_request *req)
 {
-        char account[GW_ACCOUNT_ID_LEN + 1] = "", owner[GW_ACCOUNT_ID_LEN + 1] = "-";
+        char account[GW_ACCOUNT_ID_LEN + 1] = "", owner[GW_ACCOUNT_ID_LEN + 1];
         const struct eng_bucket *bucket = NULL;
 
+        if (eng_bucket_get(req->store, gw_eng_str(req->bucket), &bucket) != 0) {
+                gw_new_bucket_again(req);
+                return;
+        }
         gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account);
-        if (eng_bucket_get(req->store, gw_eng_str(req->bucket), &bucket) == 0)
-                gw_bucket_account(bucket, owner);
+        gw_bucket_account(bucket, owner);
         if (strcmp(account, owner) != 0)
                 gw_reply_error(req, S3_ERR_BUCKET_ALREADY_EXISTS, NULL);
         else if (strcmp(req->loop->gw->region, "us-east-1") == 0 && is_as_asked_for(req, bucket))
