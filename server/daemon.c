@@ -403,7 +403,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0 && d->home == NULL && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)
-                rv = srv_loops_start(&d->loops, error);
+                rv = d->lead != NULL ? srv_loops_start_with(&d->loops, &d->lead->link.loops, error) : srv_loops_start(&d->loops, error);
         if (rv != 0)
                 return rv;
         start_stores(d);
