@@ -103,10 +103,10 @@ static void tcp_ready(struct lp_watch *watch, uint32_t events)
         struct tcp_stream *stream = container_of(watch, struct tcp_stream, watch);
 
         stream->drained = false;
-        if (stream->state == TCP_READY && stream->out_len > 0) {
-                if (net_tls_flush(stream) != 0)
-                        stream->out_len = 0; /* never to be sent; who reads or sends next finds out */
-                tcp_watch_wanted(stream);
+        if (stream->state == TCP_READY) {
+                if (stream->out_len > 0 && net_tls_flush(stream) != 0)
+                        stream->out_len = 0;   /* never to be sent; who reads or sends next finds out */
+                tcp_watch_wanted(stream); /* they may have left with what was sent since: else the loop would spin */
         }
         stream->base.ready(&stream->base); /* which may close it */
 }
