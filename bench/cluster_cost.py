@@ -90,7 +90,7 @@ class Beside:
 def watcher(options, name, pids, place):
     if options.perf is not None:
         options.perf.mkdir(parents=True, exist_ok=True)
-        return ["perf", "record", "-q", "-g", "-F", "499", "-p", ",".join(map(str, pids)), "-o", str(options.perf / f"{name}.data")]
+        return ["perf", "record", "-q", "-g", "-F", "2999", "-p", ",".join(map(str, pids)), "-o", str(options.perf / f"{name}.data")]
     if options.calls:
         return ["strace", "-f", "-c", "-U", "time,total-time,avg-time,calls,errors,name", "-o", str(place), *[word for pid in pids for word in ("-p", str(pid))]]
     return None
