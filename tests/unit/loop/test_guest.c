@@ -230,6 +230,26 @@ static void test_rest(void **state)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+/* A read that the kernel has, and has nothing for. */
+static void read_begins(struct fixture *f, int *fd)
+{
+        struct lp_stats stats;
+        unsigned tries;
+
+        memset(&event, 0, sizeof(event));
+        event.on = f->loop;
+        sem_init(&event.done, 0, 0);
+        fixture_call(f, event_read, fd);
+        for (tries = 0; tries < 5000; tries++) {
+                lp_stats_read(f->loop, &stats);
+                if (stats.io_submitted == 1)
+                        break;
+                usleep(1000);
+        }
+        assert_int_equal(stats.io_submitted, 1);
+        usleep(5000); /* it is handed over at the end of that round */
+}
+
 /* Its I/O is in the kernel yet: it is waited for, and the host goes on meanwhile. */
 static void test_guest_ends_with_io(void **state)
 {
@@ -240,10 +260,7 @@ static void test_guest_ends_with_io(void **state)
 
         pair_start(&p);
         assert_int_equal(pipe(pipe_fds), 0);
-        memset(&event, 0, sizeof(event));
-        event.on = p.guest.loop;
-        sem_init(&event.done, 0, 0);
-        fixture_call(&p.guest, event_read, &pipe_fds[0]);
+        read_begins(&p.guest, &pipe_fds[0]);
         lp_loop_stop(p.guest.loop);
         for (i = 0; i < 50; i++)
                 fixture_call(&p.host, note_thread, &thread);
@@ -269,11 +286,8 @@ static void test_guest_ends_without_io(void **state)
 
         pair_start(&p);
         assert_int_equal(pipe(pipe_fds), 0);
-        memset(&event, 0, sizeof(event));
-        event.on = p.guest.loop;
-        sem_init(&event.done, 0, 0);
         p.guest.loop->ring.drain_ns = 20 * MS;
-        fixture_call(&p.guest, event_read, &pipe_fds[0]);
+        read_begins(&p.guest, &pipe_fds[0]);
         pair_guest_ends(&p, -ETIMEDOUT);
         fixture_call(&p.host, note_thread, &thread);
         assert_int_equal(write(pipe_fds[1], "x", 1), 1); /* so that the kernel is done with it */
