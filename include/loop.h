@@ -54,6 +54,16 @@ int lp_loop_run(struct lp_loop *loop);
 void lp_loop_stop(struct lp_loop *loop);
 
 /*
+ * Any thread. The thread that runs `host` runs `guest`, too, which was not run yet: their rounds are one, and messages
+ * between the two wake nobody. On each lp_self() is the loop that something is for, as always. For loops that do a
+ * little for one another again and again, of which neither holds up the other. A host has one guest, and a guest none.
+ *
+ * Nobody calls lp_loop_run(guest): left() is called once, on the thread of the host, with what that would have returned,
+ * when the guest was told to stop, or the host has ended. From then on the guest is as a loop that has run.
+ */
+void lp_loop_join(struct lp_loop *host, struct lp_loop *guest, void (*left)(void *arg, int result), void *arg);
+
+/*
  * After lp_loop_run() has returned: frees it, unless the kernel still has I/O of it. Messages still
  * in the mailbox are run first. NULL is allowed.
  */
@@ -107,6 +117,11 @@ struct lp_msg {
 
 /* Any thread. */
 void lp_post(struct lp_loop *to, struct lp_msg *msg);
+/*
+ * Runs the message at the end of this round, behind all others that the round runs: for what gathers what they do. Of
+ * several those that were posted first run first. While the loop is taken apart they run like other messages.
+ */
+void lp_post_last(struct lp_loop *loop, struct lp_msg *msg);
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 

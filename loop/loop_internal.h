@@ -4,9 +4,11 @@
  *
  * Drawing of one round, on the loop's thread:
  *
- *   epoll_pwait2 -> watches -> completions -> timers -> messages -> grants -> hooks -> submit --+
- *        ^                                                                                     |
- *        +-- sleeps only if no completion, message or grant is due, until the next timer or hook
+ *   epoll_pwait2 -> watches -> completions -> timers -> messages -> grants -> last -> hooks -> submit --+
+ *        ^                                                                                             |
+ *        +---- sleeps only if no completion, message or grant is due, until the next timer or hook ----+
+ *
+ * Messages that messages post are run in the same round, a few times over. A guest goes through each step behind its host.
  *
  * Owner: everything belongs to the loop's thread, except the mailbox, `stopping` and the counters
  * (atomics).
@@ -160,6 +162,8 @@ void lp_ring_awake(struct lp_ring *ring);
  * then has its buffers for ever.
  */
 int lp_ring_drain(struct lp_loop *loop);
+/* The same without waiting, again and again. True: the ring is at its end. */
+bool lp_ring_drain_step(struct lp_loop *loop);
 /* Ends operations that never reached the kernel with -ECANCELED. Returns how many. */
 uint64_t lp_ring_cancel(struct lp_loop *loop);
 
@@ -170,6 +174,7 @@ uint64_t lp_ring_cancel(struct lp_loop *loop);
 struct lp_poll {
         int epoll_fd;
         int count, next; /* events of this round; next not handled yet */
+        bool guest_due;  /* the epoll set of the guest has events, too */
         struct epoll_event events[LP_EVENTS];
 };
 
@@ -179,6 +184,9 @@ void lp_poll_close(struct lp_poll *poll);
 int lp_poll_wait(struct lp_poll *poll, uint64_t timeout_ns);
 /* Calls the watches that are ready. */
 void lp_poll_dispatch(struct lp_poll *poll);
+/* From now on lp_poll_dispatch() says in guest_due whether this one has events. 0 or an errno. */
+int lp_poll_join(struct lp_poll *poll, const struct lp_poll *guest);
+void lp_poll_part(struct lp_poll *poll, const struct lp_poll *guest);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
@@ -191,6 +199,15 @@ struct lp_loop {
         bool running, gives_way;
         unsigned index;
         const char *name;
+        struct lp_msg *last_first, **last_end; /* for the end of the round: lp_post_last() */
+        struct lp_loop *guest; /* that this thread runs, too */
+        struct {
+                struct lp_loop *host; /* NULL: it is nobody's */
+                struct lp_msg arrives;
+                uint64_t until; /* it is stopping, and is waited for so long; 0: not */
+                void (*left)(void *arg, int result);
+                void *arg;
+        } as_guest;
         struct lp_hook *hooks;
         struct lp_timers timers;
         struct lp_arena arena;

@@ -19,6 +19,9 @@
 /* What the eventfd, which is no watch, carries in epoll_event.data. */
 static char wake_mark;
 
+/* And what the epoll set of a guest carries. */
+static char guest_mark;
+
 static int poll_add(struct lp_poll *poll, int fd, uint32_t events, void *mark)
 {
         struct epoll_event event = {.events = events, .data.ptr = mark};
@@ -65,11 +68,24 @@ void lp_poll_dispatch(struct lp_poll *poll)
         while (poll->next < poll->count) {
                 event = &poll->events[poll->next++];
                 watch = event->data.ptr;
-                if (event->data.ptr != &wake_mark && watch != NULL) {
+                if (event->data.ptr == &guest_mark) {
+                        poll->guest_due = true;
+                } else if (event->data.ptr != &wake_mark && watch != NULL) {
                         lp_trace_set_request(0);
                         watch->ready(watch, event->events);
                 }
         }
+}
+
+int lp_poll_join(struct lp_poll *poll, const struct lp_poll *guest)
+{
+        return poll_add(poll, guest->epoll_fd, EPOLLIN, &guest_mark);
+}
+
+void lp_poll_part(struct lp_poll *poll, const struct lp_poll *guest)
+{
+        epoll_ctl(poll->epoll_fd, EPOLL_CTL_DEL, guest->epoll_fd, NULL);
+        poll->guest_due = false;
 }
 
 int lp_watch_add(struct lp_loop *loop, struct lp_watch *watch, uint32_t epoll_events)

@@ -323,6 +323,14 @@ static int wait_for_one(struct lp_ring *ring, uint64_t ns)
         return rv > 0 || rv == -ETIME || passing(rv) ? 0 : rv;
 }
 
+/* The registration is the thread's; another may free the loop. */
+static void ring_leave_thread(struct lp_ring *ring)
+{
+        if (ring->known)
+                io_uring_unregister_ring_fd(&ring->uring);
+        ring->known = false;
+}
+
 int lp_ring_drain(struct lp_loop *loop)
 {
         struct lp_ring *ring = &loop->ring;
@@ -338,8 +346,20 @@ int lp_ring_drain(struct lp_loop *loop)
                         rv = wait_for_one(ring, end - now);
                 lp_ring_complete(loop);
         }
-        if (ring->known) /* this thread's registration; another may free the loop */
-                io_uring_unregister_ring_fd(&ring->uring);
-        ring->known = false;
+        ring_leave_thread(ring);
         return rv;
+}
+
+bool lp_ring_drain_step(struct lp_loop *loop)
+{
+        struct lp_ring *ring = &loop->ring;
+
+        lp_ring_cancel(loop);
+        if (io_uring_sq_ready(&ring->uring) > 0)
+                io_uring_submit(&ring->uring);
+        lp_ring_complete(loop);
+        if (ring->in_flight > 0 || ring->waiting > 0)
+                return false;
+        ring_leave_thread(ring);
+        return true;
 }

@@ -187,7 +187,7 @@ static void conn_post_flush(struct net_conn *conn)
                 return;
         conn->flush_posted = true;
         net_conn_hold(conn);
-        lp_post(conn->at->lp, &conn->flush);
+        lp_post_last(conn->at->lp, &conn->flush);
 }
 
 void net_conn_send(struct net_conn *conn, struct net_out *out)

@@ -102,10 +102,11 @@ static void tcp_ready(struct lp_watch *watch, uint32_t events)
 {
         struct tcp_stream *stream = container_of(watch, struct tcp_stream, watch);
 
-        if (stream->state == TCP_READY && stream->out_len > 0) {
-                if (net_tls_flush(stream) != 0)
-                        stream->out_len = 0; /* never to be sent; who reads or sends next finds out */
-                tcp_watch_wanted(stream);
+        stream->drained = false;
+        if (stream->state == TCP_READY) {
+                if (stream->out_len > 0 && net_tls_flush(stream) != 0)
+                        stream->out_len = 0;   /* never to be sent; who reads or sends next finds out */
+                tcp_watch_wanted(stream); /* they may have left with what was sent since: else the loop would spin */
         }
         stream->base.ready(&stream->base); /* which may close it */
 }
@@ -238,16 +239,29 @@ static int tcp_handshake(struct net_stream *base)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
+ssize_t net_tcp_recv(struct tcp_stream *stream, const struct iovec *pieces, unsigned count)
+{
+        struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = count};
+        size_t room = 0;
+        ssize_t got;
+        unsigned i;
+
+        if (stream->drained)
+                return -EAGAIN;
+        for (i = 0; i < count; i++)
+                room += pieces[i].iov_len;
+        got = recvmsg(stream->watch.fd, &message, 0);
+        if (got < 0)
+                return errno == EINTR ? -EAGAIN : -errno;
+        stream->drained = got > 0 && (size_t)got < room;
+        return got;
+}
+
 static ssize_t tcp_receive(struct net_stream *base, const struct iovec *pieces, unsigned count)
 {
         struct tcp_stream *stream = tcp_of(base);
-        struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = count};
-        ssize_t got;
 
-        if (stream->ssl != NULL)
-                return net_tls_receive(stream, pieces, count);
-        got = recvmsg(stream->watch.fd, &message, 0);
-        return got >= 0 ? got : errno == EINTR ? -EAGAIN : -errno;
+        return stream->ssl != NULL ? net_tls_receive(stream, pieces, count) : net_tcp_recv(stream, pieces, count);
 }
 
 static ssize_t tcp_send(struct net_stream *base, const struct iovec *pieces, unsigned count)

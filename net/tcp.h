@@ -29,6 +29,7 @@ struct tcp_stream {
         uint32_t events; /* watched for; 0: not watched */
         enum tcp_state state;
         bool wants_tls, receives, sends;
+        bool drained; /* the socket gave less than there was room for: it has no more until its next event */
         SSL *ssl;
         /* Encrypted bytes that the socket has not taken: at out + out_at, out_len of them. */
         char *out;
@@ -36,6 +37,11 @@ struct tcp_stream {
         int out_failed; /* they do not leave any more, for this reason */
 };
 
+/*
+ * Bytes of the socket, 0 at its end; -EAGAIN: there are none, or those that there were are read. What comes later is an
+ * event (epoll is level-triggered), so the socket is not asked once more only to hear that.
+ */
+ssize_t net_tcp_recv(struct tcp_stream *stream, const struct iovec *pieces, unsigned count);
 /* A line for people about the last failure, in stream->why. Returns rv. */
 int net_stream_failed(struct net_stream *stream, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -45,12 +45,13 @@ static int socket_bio_write(BIO *bio, const char *data, int len)
 static int socket_bio_read(BIO *bio, char *data, int len)
 {
         struct tcp_stream *stream = BIO_get_data(bio);
-        ssize_t got = recv(stream->watch.fd, data, (size_t)len, 0);
+        ssize_t got = net_tcp_recv(stream, &(struct iovec){data, (size_t)len}, 1);
 
         BIO_clear_retry_flags(bio);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        if (got == -EAGAIN)
                 BIO_set_retry_read(bio);
-        return (int)got;
+        errno = got < 0 ? (int)-got : 0;
+        return got < 0 ? -1 : (int)got;
 }
 
 static long socket_bio_ctrl(BIO *bio, int what, long number, void *pointer)

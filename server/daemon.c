@@ -351,6 +351,14 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
         return 0;
 }
 
+/* A node's process has loops for links to other nodes, which run before these and for which these do most of what they do. */
+static int start_loops(struct srv_daemon *d, struct srv_error *error)
+{
+        const struct srv_link *link = d->lead != NULL ? &d->lead->link : d->home != NULL ? d->home->link : NULL;
+
+        return link != NULL ? srv_loops_start_with(&d->loops, &link->loops, error) : srv_loops_start(&d->loops, error);
+}
+
 int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
 {
         unsigned loop_count, slots;
@@ -403,7 +411,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0 && d->home == NULL && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)
-                rv = srv_loops_start(&d->loops, error);
+                rv = start_loops(d, error);
         if (rv != 0)
                 return rv;
         start_stores(d);

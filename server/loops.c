@@ -6,6 +6,7 @@
  */
 #include "server/loops.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -130,17 +131,41 @@ static void *run_loop(void *arg)
         return NULL;
 }
 
+static int start_thread(struct srv_loop_thread *thread, struct srv_error *error)
+{
+        int rv = -pthread_create(&thread->thread, NULL, run_loop, thread);
+
+        return rv == 0 ? 0 : srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
+}
+
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error)
 {
-        int rv;
+        int rv = 0;
 
-        for (; loops->running < loops->made; loops->running++) {
-                rv = -pthread_create(&loops->threads[loops->running].thread, NULL, run_loop,
-                                     &loops->threads[loops->running]);
-                if (rv != 0)
-                        return srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
+        for (; rv == 0 && loops->running < loops->made; loops->running += rv == 0)
+                rv = start_thread(&loops->threads[loops->running], error);
+        return rv;
+}
+
+static void loop_left(void *arg, int result)
+{
+        struct srv_loop_thread *guest = arg;
+
+        atomic_store(&guest->result, result);
+        sem_post(&guest->left);
+}
+
+int srv_loops_start_with(struct srv_loops *loops, const struct srv_loops *hosts, struct srv_error *error)
+{
+        assert(hosts->running >= loops->count && loops->running == 0);
+        for (; loops->running < loops->count; loops->running++) {
+                struct srv_loop_thread *guest = &loops->threads[loops->running];
+
+                guest->is_guest = true;
+                sem_init(&guest->left, 0, 0);
+                lp_loop_join(hosts->loops[loops->running], guest->loop, loop_left, guest);
         }
-        return 0;
+        return srv_loops_start(loops, error);
 }
 
 int srv_loops_failed(const struct srv_loops *loops)
@@ -156,6 +181,17 @@ int srv_loops_failed(const struct srv_loops *loops)
         return 0;
 }
 
+static void thread_end(struct srv_loop_thread *thread)
+{
+        if (!thread->is_guest) {
+                pthread_join(thread->thread, NULL);
+                return;
+        }
+        while (sem_wait(&thread->left) != 0)
+                ;
+        sem_destroy(&thread->left);
+}
+
 bool srv_loops_stop(struct srv_loops *loops)
 {
         bool all = true;
@@ -164,7 +200,7 @@ bool srv_loops_stop(struct srv_loops *loops)
         for (i = 0; i < loops->running; i++)
                 lp_loop_stop(loops->loops[i]);
         for (i = 0; i < loops->running; i++) {
-                pthread_join(loops->threads[i].thread, NULL);
+                thread_end(&loops->threads[i]);
                 all &= atomic_load(&loops->threads[i].result) != -ETIMEDOUT;
         }
         loops->running = 0;

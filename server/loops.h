@@ -8,11 +8,14 @@
 #include "server/settings.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 struct srv_loop_thread {
         struct lp_loop *loop;
         pthread_t thread;
+        bool is_guest;      /* of another loop's thread */
+        sem_t left;         /* a guest has ended */
         _Atomic int result; /* 0, or why lp_loop_run() ended by itself */
 };
 
@@ -50,6 +53,11 @@ int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct
 int srv_loops_make_links(unsigned count, unsigned peer_slots, struct srv_loops *out, struct srv_error *error);
 /* Starts a thread for each. Signals that the main thread waits for must be blocked by now. */
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
+/*
+ * The same, but those that serve are run by the threads of `hosts` (lp_loop_join()), which run, and are not stopped
+ * before these. Of as many loops, or more.
+ */
+int srv_loops_start_with(struct srv_loops *loops, const struct srv_loops *hosts, struct srv_error *error);
 /* 0, or the error with which a loop ended that was not told to. Any thread. */
 int srv_loops_failed(const struct srv_loops *loops);
 /*

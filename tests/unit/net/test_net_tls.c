@@ -359,11 +359,12 @@ enum { PART = 20000, LARGE = 100000 };
 /* Of this thread: the next large send() takes a part, the one after it fails, and then nothing can be watched once more. */
 static _Thread_local enum { SENDS, TAKES_A_PART, FAILS, CANNOT_BE_WATCHED } socket_state;
 static _Thread_local int socket_error;
+static _Thread_local bool socket_is_full; /* with EAGAIN: for one send() only, and it can be watched */
 
 ssize_t send(int fd, const void *bytes, size_t len, int flags)
 {
         if (socket_state == FAILS) {
-                socket_state = socket_error == EAGAIN ? CANNOT_BE_WATCHED : SENDS;
+                socket_state = socket_error == EAGAIN && !socket_is_full ? CANNOT_BE_WATCHED : SENDS;
                 errno = socket_error;
                 return -1;
         }
@@ -440,6 +441,42 @@ static void test_no_memory_to_wait_for_a_socket(void **state)
         socket_breaks_behind_a_request(EAGAIN);
 }
 
+static void call_over_a_full_socket(void *arg)
+{
+        socket_error = EAGAIN;
+        socket_is_full = true;
+        socket_state = TAKES_A_PART;
+        waited_call_start(arg);
+}
+
+/* The socket is full for a moment, and takes what was left with what is sent next: nobody waits for it to take more. */
+static void test_a_socket_that_was_full(void **state)
+{
+        struct waited_call *call = calloc(1, sizeof(*call));
+        uint8_t *bulk = calloc(4, LARGE);
+        struct lp_stats before, after;
+        struct lp_loop *loop;
+
+        start_a(fixture_transport("ca", "node-1"));
+        assert_int_equal(call_once(&a, to_b, NET_LOG), NET_ANSWERED);
+        loop = net_owner(to_b, NET_LOG)->lp;
+        call->call = (struct net_call){.peer = to_b, .link = NET_LOG, .operation = OP_HOLD, .done = waited_call_done};
+        call->call.bulk[0] = (struct iovec){bulk, 4 * LARGE};
+        call->call.bulk_count = 1;
+        sem_init(&call->done, 0, 0);
+        on_loop(loop, call_over_a_full_socket, call);
+        WAIT_UNTIL(node_number(&b, &b.held_count) == 1);
+        lp_stats_read(loop, &before);
+        usleep(200000);
+        lp_stats_read(loop, &after);
+        assert_in_range(after.rounds - before.rounds, 0, 20);
+        node_release(&b);
+        assert_int_equal(call_wait(call), NET_ANSWERED);
+        call_free(call);
+        node_stop(&a);
+        free(bulk);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start_b, stop_b)
 
 int main(void)
@@ -460,6 +497,7 @@ int main(void)
                 CASE(test_no_descriptors),
                 CASE(test_a_socket_that_breaks_behind_a_request),
                 CASE(test_no_memory_to_wait_for_a_socket),
+                CASE(test_a_socket_that_was_full),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
