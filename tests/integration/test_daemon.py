@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import Store, make_client
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, Daemon, mortal, run_daemon, sanitizer_environment
 from tests.support.expect import keys_of, read, refused
+from tests.support.ports import free_row
 from tests.support.s3raw import UNSIGNED, ConnectionClosed
 
 MIB = 1 << 20
@@ -696,7 +697,7 @@ def test_sigterm_before_it_has_begun(tmp_path, where):
     if where == "in a cluster":
         for words in (["ca", str(tmp_path), "c"], ["node", str(tmp_path), "n1"]):
             subprocess.run([str(CLI), "cluster", "cert", *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
-        settings |= {"cluster": "c", "etcd": "http://127.0.0.1:1", "node": "n1", "cluster_listen": "127.0.0.1:0", "cluster_ca": tmp_path / "ca.crt",
+        settings |= {"cluster": "c", "etcd": "http://127.0.0.1:1", "node": "n1", "cluster_listen": f"127.0.0.1:{free_row(1)}", "cluster_ca": tmp_path / "ca.crt",
                      "cluster_cert": tmp_path / "n1.crt", "cluster_key": tmp_path / "n1.key"}
     with open(said, "wb") as out:
         process = subprocess.Popen([*mortal(), str(PROGRAM), "--config", str(config), "--format"], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
