@@ -3,7 +3,6 @@
  * that end, a leader that is another, a home that is silent. Loops run on threads.
  */
 #include "engine/object/object.h"
-#include "engine/upkeep/upkeep.h"
 #include "engine_home.h"
 #include "tests/unit/remote/session_fixture.h"
 
@@ -210,69 +209,6 @@ static void test_joins_again(void **state)
         assert_false(believes);
         WAIT_UNTIL(follows());
         assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
-}
-
-static uint64_t collect(struct eng_store *store, uint64_t arg)
-{
-        eng_orphans_consider(store);
-        return store->coord->orphans != NULL;
-}
-
-static uint64_t collects(struct eng_store *store, uint64_t arg)
-{
-        return store->coord->orphans != NULL;
-}
-
-struct ids {
-        struct eng_op op;
-        sem_t read;
-        unsigned slot, of_homes;
-};
-
-static void ids_came(struct eng_op *op)
-{
-        struct ids *ids = container_of(op, struct ids, op);
-        struct eng_made made;
-        unsigned i;
-
-        for (i = 0; op->result == 0 && i < op->ids.count; i++) {
-                eng_id_made(((const struct eng_held_id *)op->ids.ids->data)[i].id, &made);
-                ids->of_homes += made.node >= REM_HOME_FIRST;
-        }
-        if (op->result == 0)
-                eng_buf_unref(op->ids.ids);
-        sem_post(&ids->read);
-}
-
-static void ask_ids(void *arg)
-{
-        struct ids *ids = arg;
-
-        ids->op = (struct eng_op){.kind = ENG_OP_IDS, .epoch = UINT32_MAX, .done = ids_came, .ids.max = ENG_IDS_MAX};
-        eng_drive_submit(leader.store->members[ids->slot].drive, &ids->op);
-}
-
-/* What drives tell a collection of uploads of homes: what they have only just written they tell later. */
-static unsigned ids_of_homes(void)
-{
-        struct ids ids = {.slot = 0};
-
-        sem_init(&ids.read, 0, 0);
-        for (; ids.slot < leader.drives; ids.slot++) {
-                hf_run(leader.loops[0], ask_ids, &ids);
-                while (sem_wait(&ids.read) != 0)
-                        ;
-        }
-        sem_destroy(&ids.read);
-        return ids.of_homes;
-}
-
-static void collect_all(void)
-{
-        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
-        assert_int_equal(sf_ask(&leader, collect, 0), 1);
-        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
-        assert_int_equal(sf_ask(&leader, collects, 0), 0);
 }
 
 /* An orphan collection takes nothing that a home has under way; what an upload left that nobody discards, it does. */
