@@ -463,24 +463,6 @@ MUTATIONS = {
         "        eng_pins_strangers(server->options.store, HOME_PINS_NS);\n",
         "",
     ),
-    "nodes-moves-pins": (
-        "G7: what a home reads is not kept for it any more when its session ends",
-        "remote/home_server.c",
-        "        s->unpin_at = loop_now(server) + HOME_PINS_NS;",
-        "        s->unpin_at = loop_now(server);",
-    ),
-    "nodes-moves-pinned": (
-        "G5: an orphan collection does not ask what sessions have pinned",
-        "engine/upkeep/orphans.c",
-        "        if (store->coord->homes != NULL)\n                        store->coord->homes->each_pinned",
-        "        if (store->coord->homes == NULL)\n                        store->coord->homes->each_pinned",
-    ),
-    "nodes-home-bound": (
-        "G3: a record may name an id below the bound that its session has told",
-        "engine/serve/serve_call.c",
-        "made.count >= atomic_load(&home->bounds[made.loop]));",
-        "made.count > 0);",
-    ),
     "nodes-moves-owner": (
         "a node takes the leader key from one that has just taken it, by what was told of the leader before",
         "cluster/election.c",
