@@ -16,6 +16,8 @@
 #include "server/sealer.h"
 #include "server/switches.h"
 
+#include <signal.h>
+
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
 /* A further pool of a node's gateway: its home store. */
@@ -91,8 +93,12 @@ int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_cre
 /* ---- serve.c ---- */
 
 /*
- * A descriptor from which the signals come that the daemon waits for; blocks them in this thread
- * and those made by it. Negative errno.
+ * The signals that the daemon waits for: TERM, INT, HUP and CHLD. main() blocks them before anything else, so that one that
+ * comes while it starts waits for srv_signals_open(). Any thread, also between fork() and exec().
+ */
+void srv_signals(sigset_t *out);
+/*
+ * A descriptor from which these come; blocks them in this thread and those made by it. Negative errno.
  */
 int srv_signals_open(void);
 /* From the first request to the last: waits for signals, watches health, reloads, and drains. */

@@ -50,12 +50,19 @@ int main(int argc, char *argv[])
 {
         struct srv_settings settings;
         struct srv_error error = {"out of memory"};
-        enum srv_action action;
-        int status;
+        enum srv_action action = SRV_RUN;
+        sigset_t signals, before;
+        int status, rv;
 
+        srv_signals(&signals);
+        pthread_sigmask(SIG_BLOCK, &signals, &before); /* a stop that comes early is taken when there is somebody to end */
         s3_json_begin();
-        if (srv_settings_init(&settings) != 0 ||
-            srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
+        rv = srv_settings_init(&settings);
+        if (rv == 0)
+                rv = srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error);
+        if (rv == 0 && action != SRV_RUN)
+                pthread_sigmask(SIG_SETMASK, &before, NULL); /* nothing serves: it is interrupted as any program */
+        if (rv != 0) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
         } else if (action == SRV_INIT_CLUSTER) {

@@ -3,6 +3,7 @@
  */
 #include "server/node_leader.h"
 
+#include "server/daemon.h"
 #include "server/daemon_log.h"
 
 #include "cluster_node.h"
@@ -64,15 +65,15 @@ void srv_node_leader_init(struct srv_node_leader *leader, unsigned pool)
 /* Between fork() and exec() of a process with threads: calls that are allowed in a signal handler alone. */
 static void become_leader(char *const argv[], const int *fds, unsigned count, pid_t parent)
 {
-        sigset_t none;
+        sigset_t signals;
         unsigned i;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setpgid(0, 0); /* what a terminal sends to the node process comes through that */
         if (getppid() != parent)
                 _exit(1);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
+        srv_signals(&signals);
+        sigprocmask(SIG_SETMASK, &signals, NULL); /* one that is told to end before it has begun hands over as any other */
         for (i = 0; i < count; i++)
                 if (fds[i] >= 0)
                         fcntl(fds[i], F_SETFD, 0);

@@ -30,16 +30,21 @@
 #define BUCKET_LOGS_MS   10000
 #define LOCK_KEEP_S      3    /* for the lock clock's mark, at the end */
 
+void srv_signals(sigset_t *out)
+{
+        sigemptyset(out);
+        sigaddset(out, SIGTERM);
+        sigaddset(out, SIGINT);
+        sigaddset(out, SIGHUP);
+        sigaddset(out, SIGCHLD);
+}
+
 int srv_signals_open(void)
 {
         sigset_t set;
         int fd;
 
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGCHLD);
+        srv_signals(&set);
         if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
                 return -EINVAL;
         fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -135,6 +135,14 @@ class Node(Process):
             command += ["--drive", str(drive)]
         return command
 
+    def start(self):
+        """With SIGTERM blocked, as the daemon has it from its first line on: a stop at any moment is one that it takes, also while its process runs what starts it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
     def leader(self):
         """Id of its leader process, or None."""
         for process in children(self.process.pid) if self.alive else []:

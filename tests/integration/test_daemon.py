@@ -1,4 +1,5 @@
 """The daemon and its operator: start, refusals, credentials, health, metrics, signals, drives that come and go."""
+import errno
 import json
 import os
 import re
@@ -13,8 +14,9 @@ import time
 import pytest
 
 from tests.conftest import Store, make_client
-from tests.support.daemon import PATIENCE, Daemon, run_daemon
+from tests.support.daemon import CLI, PATIENCE, PROGRAM, Daemon, mortal, run_daemon, sanitizer_environment
 from tests.support.expect import keys_of, read, refused
+from tests.support.ports import free_row
 from tests.support.s3raw import UNSIGNED, ConnectionClosed
 
 MIB = 1 << 20
@@ -671,6 +673,45 @@ def test_sigterm_finishes_what_runs():
         assert daemon.process.wait(40 * PATIENCE) == 0
         daemon.restart()
         assert read(client_of(daemon), "drain", "k") == b"x" * 2_000_000
+
+
+def opened_by_reader(fifo):
+    """For writing, as soon as somebody reads it."""
+    until = time.monotonic() + 20 * PATIENCE
+    while True:
+        try:
+            return os.fdopen(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK), "w")
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > until:
+                raise
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("where", ["on a machine", "in a cluster"])
+def test_sigterm_before_it_has_begun(tmp_path, where):
+    """It is taken when there is something to end, and the end is a good one."""
+    drive, config, said = tmp_path / "drive", tmp_path / "millrace.conf", tmp_path / "said"
+    drive.mkdir()
+    os.mkfifo(config)
+    settings = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "drive": drive}
+    if where == "in a cluster":
+        for words in (["ca", str(tmp_path), "c"], ["node", str(tmp_path), "n1"]):
+            subprocess.run([str(CLI), "cluster", "cert", *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        settings |= {"cluster": "c", "etcd": "http://127.0.0.1:1", "node": "n1", "cluster_listen": f"127.0.0.1:{free_row(1)}", "cluster_ca": tmp_path / "ca.crt",
+                     "cluster_cert": tmp_path / "n1.crt", "cluster_key": tmp_path / "n1.key"}
+    with open(said, "wb") as out:
+        process = subprocess.Popen([*mortal(), str(PROGRAM), "--config", str(config), "--format"], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                   env={**os.environ, **sanitizer_environment(), **KEYS, "MILLRACE_KEY": "00" * 32})
+    try:
+        with opened_by_reader(config) as lines:  # it waits for what is in the file
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            lines.write("".join(f"{name} = {value}\n" for name, value in settings.items()))
+        assert process.wait(40 * PATIENCE) == 0, said.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert "stopping" in said.read_text() or where == "in a cluster", said.read_text()  # a node that has not joined has nothing to stop
 
 
 def test_sigterm_does_not_wait_for_ever():

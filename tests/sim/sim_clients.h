@@ -43,6 +43,7 @@ struct world {
         struct eng_store *store; /* NULL: no process runs. Of several: of the newest that serves */
         const struct eng_store *ousted; /* is about to be deposed, and some go on asking it; NULL: none */
         void (*step)(void);      /* one event, and what belongs to it, where several processes may serve; else NULL */
+        uint64_t (*mute)(const struct eng_store *store); /* when its process last was one that answers nobody, and must not; NULL: none is */
         void (*told_of_bucket)(struct eng_str name, bool there); /* a client was told that it was made, or deleted, just now; NULL: nothing follows */
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count; /* of each store */

@@ -417,14 +417,30 @@ static void leaders_watch(void)
 
                 if (l->process.ends)
                         leader_kill(l, true);
-                if (l->store == NULL || !leader_may_answer(l))
+                if (l->store == NULL || !leader_may_answer(l)) {
+                        l->mute = sim.now;
                         continue;
+                }
                 if (current != NULL)
                         sim_fail("nodes %u and %u both have a lease", current->node->process.party, l->node->process.party);
                 current = l;
                 if (!l->serves)
                         leader_is_open(l);
         }
+}
+
+/*
+ * A leader without a lease that waits for etcd's word on an epoch waits for as long as that takes, and so does whoever
+ * asks in its process: in the product lifecycle and inventory. Homes give up after 30 s.
+ */
+static uint64_t leader_mute(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < nodes_plan.nodes; i++)
+                if (sim_nodes[i].leader.process.runs && sim_nodes[i].leader.store == store)
+                        return sim_nodes[i].leader.mute;
+        return 0;
 }
 
 /* ---- a node process -------------------------------------------------------------------------- */
@@ -838,6 +854,7 @@ void nodes_make(void)
                 }
         }
         world.step = nodes_step;
+        world.mute = leader_mute;
         if (nodes_plan.homes)
                 world.told_of_bucket = homes_told_of_bucket;
 }

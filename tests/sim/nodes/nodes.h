@@ -53,6 +53,7 @@ struct sim_leader {
         struct cl_leader *leader;
         struct eng_store *store; /* NULL: not opened yet */
         bool serves, releases;
+        uint64_t mute; /* sim.now: when it last had no store or no lease */
         struct rem_home_server *homes; /* NULL: it has no store yet, or nobody has homes */
 };
 

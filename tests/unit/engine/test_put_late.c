@@ -1,7 +1,8 @@
 /*
  * Uploads whose shards are durable, and whose record waits for its turn while a drive that holds
  * some of them is replaced and filled: the walk that fills it does not know of them. No record may
- * name them. And uploads that began without the drive, which the walk does not see either.
+ * name them. And uploads that began without the drive, which the walk does not see either; and those
+ * of a home, whose record is made without what the drive had.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,6 +23,7 @@
 #include "engine/object/object.h"
 #include "engine/record/value.h"
 #include "engine/txn/txn_util.h"
+#include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
 #include "tests/lib/wait.h"
 
@@ -329,12 +331,42 @@ static void test_unseen(void **state)
         end(&up);
 }
 
+/*
+ * A home has sent its PUT with what drives have said when the drive is replaced: its proof is of another drive by the time
+ * of the record, which names nothing there. The walk that follows gives it its shard.
+ */
+static void test_of_a_home(void **state)
+{
+        static struct hf hf;
+        struct keeper *keeper;
+        struct sf sf;
+        struct upload up = {.sf = &sf}, there;
+
+        begin(&up);
+        hf_open(&hf, &sf, 2);
+        there = up;
+        there.sf = &hf.home;
+        keeper = keep_key(&sf, up.bucket, up.key);
+        assert_int_equal(pthread_create(&there.thread, NULL, upload_run, &there), 0);
+        wait_behind(keeper);
+        lose(&sf);
+        replace(&sf);
+        release_key(keeper);
+        assert_int_equal(pthread_join(there.thread, NULL), 0);
+        assert_int_equal(there.rv, 0); /* one shard less, of which two may be missing */
+        WAIT_UNTIL(has_all_shards(&up));
+        assert_true(has_all_shards(&up));
+        hf_close(&hf);
+        end(&up);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_object),
                 cmocka_unit_test(test_part),
                 cmocka_unit_test(test_unseen),
+                cmocka_unit_test(test_of_a_home),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_TESTS_SESSION_FIXTURE_H
 #define MILLRACE_TESTS_SESSION_FIXTURE_H
 
+#include "engine/upkeep/upkeep.h"
 #include "remote/home_wire.h"
 #include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
@@ -183,6 +184,71 @@ static inline void meet_again(void)
         to_b = node_meets(&a, &b);
         WAIT_UNTIL(follows());
         MUST(follows());
+}
+
+/* ---- orphan collections ---------------------------------------------------------------------- */
+
+static inline uint64_t collect(struct eng_store *store, uint64_t arg)
+{
+        eng_orphans_consider(store);
+        return store->coord->orphans != NULL;
+}
+
+static inline uint64_t collects(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->orphans != NULL;
+}
+
+struct ids {
+        struct eng_op op;
+        sem_t read;
+        unsigned slot, of_homes;
+};
+
+static inline void ids_came(struct eng_op *op)
+{
+        struct ids *ids = container_of(op, struct ids, op);
+        struct eng_made made;
+        unsigned i;
+
+        for (i = 0; op->result == 0 && i < op->ids.count; i++) {
+                eng_id_made(((const struct eng_held_id *)op->ids.ids->data)[i].id, &made);
+                ids->of_homes += made.node >= REM_HOME_FIRST;
+        }
+        if (op->result == 0)
+                eng_buf_unref(op->ids.ids);
+        sem_post(&ids->read);
+}
+
+static inline void ask_ids(void *arg)
+{
+        struct ids *ids = arg;
+
+        ids->op = (struct eng_op){.kind = ENG_OP_IDS, .epoch = UINT32_MAX, .done = ids_came, .ids.max = ENG_IDS_MAX};
+        eng_drive_submit(leader.store->members[ids->slot].drive, &ids->op);
+}
+
+/* What drives tell a collection of uploads of homes: what they have only just written they tell later. */
+static inline unsigned ids_of_homes(void)
+{
+        struct ids ids = {.slot = 0};
+
+        sem_init(&ids.read, 0, 0);
+        for (; ids.slot < leader.drives; ids.slot++) {
+                hf_run(leader.loops[0], ask_ids, &ids);
+                while (sem_wait(&ids.read) != 0)
+                        ;
+        }
+        sem_destroy(&ids.read);
+        return ids.of_homes;
+}
+
+static inline void collect_all(void)
+{
+        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
+        assert_int_equal(sf_ask(&leader, collect, 0), 1);
+        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
+        assert_int_equal(sf_ask(&leader, collects, 0), 0);
 }
 
 #endif

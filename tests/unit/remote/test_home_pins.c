@@ -1,0 +1,121 @@
+/*
+ * test_home_pins.c - what a home reads is kept for it (G7) while others overwrite it, while orphans are collected, and for
+ * a while behind the end of its session. Loops run on threads.
+ */
+#include "tests/unit/remote/session_fixture.h"
+
+#define INDEXED_US 4000000 /* drives have written their indexes, and discarded what those say is dead */
+
+/* ---- a reader of the home -------------------------------------------------------------------- */
+
+static struct {
+        struct eng_get *get;
+        uint64_t got;
+        bool right;
+        int rv;
+        sem_t ended;
+} reader;
+
+static void reader_opened(void *arg, int rv, struct eng_get *get)
+{
+        reader.rv = rv;
+        reader.get = get;
+        sem_post(&reader.ended);
+}
+
+static void reader_opens(void *arg)
+{
+        eng_get_open(hf.home.store, bucket, (struct eng_str){"read", 4}, NULL, reader_opened, NULL);
+}
+
+static void reader_goes_on(void *arg)
+{
+        static uint8_t expected[LARGE];
+        const uint8_t *data;
+        size_t len;
+
+        while ((reader.rv = eng_get_next(reader.get, &data, &len)) == 0) {
+                sf_fill(expected, 1, reader.got, len);
+                reader.right &= memcmp(data, expected, len) == 0;
+                reader.got += len;
+        }
+        if (reader.rv == -EAGAIN)
+                return;
+        eng_get_close(reader.get);
+        sem_post(&reader.ended);
+}
+
+static void reader_reads(void *arg)
+{
+        reader.rv = eng_get_start(reader.get, 0, LARGE, reader_goes_on, NULL);
+        reader_goes_on(NULL);
+}
+
+static void reader_step(void (*step)(void *arg))
+{
+        hf_run(hf.home.loops[0], step, NULL);
+        while (sem_wait(&reader.ended) != 0)
+                ;
+}
+
+/* An object whose shards drives tell of, opened at the home, and overwritten by others. */
+static void open_and_overwrite(void)
+{
+        memset(&reader, 0, sizeof(reader));
+        reader.right = true;
+        sem_init(&reader.ended, 0, 0);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "read", 1, LARGE, true, NULL), 0);
+        WAIT_UNTIL(ids_of_homes() >= 4 || (collect_all(), false));
+        assert_true(ids_of_homes() >= 4);
+        reader_step(reader_opens);
+        assert_int_equal(reader.rv, 0);
+        assert_int_equal(sf_put(&leader, 0, bucket, "read", 2, LARGE, true, NULL), 0);
+}
+
+static void reads_what_it_opened(void)
+{
+        reader_step(reader_reads);
+        assert_int_equal(reader.rv, -ENODATA);
+        assert_int_equal(reader.got, LARGE);
+        assert_true(reader.right);
+        sem_destroy(&reader.ended);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* Nothing names it any more, and nobody has it under way: still a collection leaves it. */
+static void test_collections(void **state)
+{
+        unsigned i;
+
+        open_and_overwrite();
+        for (i = 0; i < 2; i++) {
+                usleep(INDEXED_US);
+                collect_all();
+        }
+        reads_what_it_opened();
+        WAIT_UNTIL(ids_of_homes() == 0); /* it is discarded when it was read */
+        assert_int_equal(ids_of_homes(), 0);
+}
+
+static void test_session_ends(void **state)
+{
+        open_and_overwrite();
+        lose_it();
+        WAIT_UNTIL(rem_home_server_sessions(server) == 0);
+        assert_int_equal(rem_home_server_sessions(server), 0);
+        usleep(INDEXED_US);
+        reads_what_it_opened();
+        meet_again();
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "read", 2, LARGE), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_collections, begin, end),
+                cmocka_unit_test_setup_teardown(test_session_ends, begin, end),
+        };
+
+        return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
+}
