@@ -28,6 +28,7 @@
 #define FREE_ROUNDS 1000000u /* messages that go on posting while the loop is freed are a bug of their owner */
 #define PASSES      6u       /* over the messages of a round at most: they wait for the next one then */
 #define PASSES_NS   500000u  /* of a round that took so long there is no other pass, either */
+#define GUEST_NS    1000000u /* of a guest's events in a round: the rest waits for the next one, since the host's peers may wait for it */
 #define LEAVING_NS  1000000u /* between two looks at what the kernel has of a guest that is stopping */
 
 static _Thread_local struct lp_loop *self;
@@ -257,7 +258,7 @@ static uint64_t sleep_time(const struct lp_loop *loop, uint64_t longest)
         uint64_t deadline = lp_timers_next(&loop->timers);
         uint64_t now;
 
-        if (longest == 0 || loop->last_first != NULL || lp_arena_grant_due(loop))
+        if (longest == 0 || loop->last_first != NULL || lp_arena_grant_due(loop) || loop->poll.next < loop->poll.count)
                 return 0;
         if (deadline == UINT64_MAX)
                 return longest;
@@ -311,11 +312,11 @@ static int sleep_and_wake(struct lp_loop *loop, uint64_t timeout)
 }
 
 /* What follows is one step of a round each, of a host and of its guest. */
-static void round_events(struct lp_loop *loop)
+static void round_events(struct lp_loop *loop, uint64_t until)
 {
         self = loop;
         lp_counter_add(&loop->figures.rounds, 1);
-        lp_poll_dispatch(&loop->poll);
+        lp_poll_dispatch(&loop->poll, until);
         lp_ring_complete(loop);
         lp_timers_expire(&loop->timers, loop->now);
 }
@@ -344,11 +345,11 @@ static int guest_events(struct lp_loop *loop)
         struct lp_loop *guest = loop->guest;
         int rv = 0;
 
-        if (loop->poll.guest_due)
+        if (loop->poll.guest_due && guest->poll.next == guest->poll.count)
                 rv = lp_poll_wait(&guest->poll, 0);
         loop->poll.guest_due = false;
         if (rv == 0)
-                round_events(guest);
+                round_events(guest, lp_clock() + GUEST_NS);
         return rv;
 }
 
@@ -411,6 +412,7 @@ static void guest_arrives(struct lp_msg *msg)
         if (rv == 0 && loop->running)
                 rv = lp_poll_join(&loop->poll, &guest->poll);
         if (rv != 0 || !loop->running) { /* the latter: its host has ended */
+                lp_ring_drain(guest); /* it is no thread's */
                 guest_left(guest, rv);
                 return;
         }
@@ -429,19 +431,31 @@ void lp_loop_join(struct lp_loop *host, struct lp_loop *guest, void (*left)(void
         lp_post(host, &guest->as_guest.arrives);
 }
 
-/* Its part of the end of a round. How long it lets the host sleep. */
-static uint64_t guest_round_ends(struct lp_loop *loop, int *rv)
+/* Its part of the end of a round. *longest: how long it lets the host sleep, but for its timers. */
+static int guest_round_ends(struct lp_loop *loop, uint64_t *longest)
 {
         struct lp_loop *guest = loop->guest;
-        uint64_t timeout;
 
         if (is_stopping(guest)) {
                 guest_leaves(loop);
-                return loop->guest != NULL ? LEAVING_NS : UINT64_MAX;
+                *longest = LEAVING_NS;
+                return 0;
         }
-        timeout = sleep_time(guest, round_last(guest));
-        *rv = lp_ring_submit(guest);
-        return timeout;
+        *longest = round_last(guest);
+        return lp_ring_submit(guest);
+}
+
+/* Behind all that the round does. */
+static uint64_t whole_sleep_time(const struct lp_loop *loop, uint64_t longest, uint64_t of_guest)
+{
+        const struct lp_loop *guest = loop->guest;
+        uint64_t timeout = sleep_time(loop, longest);
+
+        if (guest == NULL)
+                return timeout;
+        if (!is_stopping(guest))
+                of_guest = sleep_time(guest, of_guest);
+        return of_guest < timeout ? of_guest : timeout;
 }
 
 /* ---- the whole round ------------------------------------------------------------------------- */
@@ -449,23 +463,23 @@ static uint64_t guest_round_ends(struct lp_loop *loop, int *rv)
 static int run_round(struct lp_loop *loop)
 {
         struct lp_loop *guest = loop->guest;
-        uint64_t timeout, of_guest;
+        uint64_t longest, of_guest = UINT64_MAX;
         int rv = 0, submitted;
 
-        round_events(loop);
+        round_events(loop, UINT64_MAX);
         if (guest != NULL && !is_stopping(guest))
                 rv = guest_events(loop);
         all_messages(loop);
-        timeout = sleep_time(loop, round_last(loop));
+        longest = round_last(loop);
         submitted = lp_ring_submit(loop);
-        if (guest != NULL && rv == 0) {
-                of_guest = guest_round_ends(loop, &rv);
-                timeout = of_guest < timeout ? of_guest : timeout;
-        }
+        if (guest != NULL && rv == 0)
+                rv = guest_round_ends(loop, &of_guest);
         rv = submitted != 0 ? submitted : rv;
         if (rv != 0 || is_stopping(loop))
                 return rv;
-        return sleep_and_wake(loop, guest == NULL && loop->guest != NULL ? 0 : timeout); /* one that came takes part in the next round */
+        if (guest == NULL && loop->guest != NULL)
+                of_guest = 0; /* one that came takes part in the next round */
+        return sleep_and_wake(loop, whole_sleep_time(loop, longest, of_guest));
 }
 
 /* Only threads of their own are named: the first thread's name is that of the process. */

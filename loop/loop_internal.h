@@ -182,8 +182,8 @@ int lp_poll_open(struct lp_poll *poll, int wake_fd);
 void lp_poll_close(struct lp_poll *poll);
 /* Sleeps at most timeout_ns (UINT64_MAX: for ever). 0 or an errno. */
 int lp_poll_wait(struct lp_poll *poll, uint64_t timeout_ns);
-/* Calls the watches that are ready. */
-void lp_poll_dispatch(struct lp_poll *poll);
+/* Calls the watches that are ready, the rest of them when it is called again if that takes until then (lp_clock()). */
+void lp_poll_dispatch(struct lp_poll *poll, uint64_t until);
 /* From now on lp_poll_dispatch() says in guest_due whether this one has events. 0 or an errno. */
 int lp_poll_join(struct lp_poll *poll, const struct lp_poll *guest);
 void lp_poll_part(struct lp_poll *poll, const struct lp_poll *guest);

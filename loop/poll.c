@@ -60,12 +60,12 @@ int lp_poll_wait(struct lp_poll *poll, uint64_t timeout_ns)
         return errno == EINTR ? 0 : -errno;
 }
 
-void lp_poll_dispatch(struct lp_poll *poll)
+void lp_poll_dispatch(struct lp_poll *poll, uint64_t until)
 {
         const struct epoll_event *event;
         struct lp_watch *watch;
 
-        while (poll->next < poll->count) {
+        while (poll->next < poll->count && (until == UINT64_MAX || lp_clock() < until)) {
                 event = &poll->events[poll->next++];
                 watch = event->data.ptr;
                 if (event->data.ptr == &guest_mark) {

@@ -16,6 +16,8 @@
 #define MEMORY_DEFAULT      (128ull << 20)
 #define MEMORY_EACH_DEFAULT (32ull << 20)
 #define DRAIN_ROUNDS        10000u
+#define NS_PER_S            1000000000l
+#define LOOK_NS             (NS_PER_S / 10) /* whether the host of a guest has ended */
 #define LOOPS_PER_HASHER    8u
 #define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */
 #define SLOTS_LEADER        48u /* it rebuilds, and reads for listings and lookups: no client's bytes go through it */
@@ -157,11 +159,11 @@ static void loop_left(void *arg, int result)
 
 int srv_loops_start_with(struct srv_loops *loops, const struct srv_loops *hosts, struct srv_error *error)
 {
-        assert(hosts->running >= loops->count && loops->running == 0);
-        for (; loops->running < loops->count; loops->running++) {
+        assert(loops->running == 0);
+        for (; loops->running < loops->count && loops->running < hosts->running; loops->running++) {
                 struct srv_loop_thread *guest = &loops->threads[loops->running];
 
-                guest->is_guest = true;
+                guest->host = &hosts->threads[loops->running];
                 sem_init(&guest->left, 0, 0);
                 lp_loop_join(hosts->loops[loops->running], guest->loop, loop_left, guest);
         }
@@ -183,12 +185,20 @@ int srv_loops_failed(const struct srv_loops *loops)
 
 static void thread_end(struct srv_loop_thread *thread)
 {
-        if (!thread->is_guest) {
+        struct timespec until;
+
+        if (thread->host == NULL) {
                 pthread_join(thread->thread, NULL);
                 return;
         }
-        while (sem_wait(&thread->left) != 0)
-                ;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        while (sem_clockwait(&thread->left, CLOCK_MONOTONIC, &until) != 0) {
+                if (atomic_load(&thread->host->result) != 0)
+                        lp_loop_drain(thread->host->loop); /* it has ended, perhaps before the guest had come */
+                until.tv_nsec += LOOK_NS;
+                until.tv_sec += until.tv_nsec / NS_PER_S;
+                until.tv_nsec %= NS_PER_S;
+        }
         sem_destroy(&thread->left);
 }
 

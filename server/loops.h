@@ -14,7 +14,7 @@
 struct srv_loop_thread {
         struct lp_loop *loop;
         pthread_t thread;
-        bool is_guest;      /* of another loop's thread */
+        const struct srv_loop_thread *host; /* whose thread runs it; NULL: one of its own */
         sem_t left;         /* a guest has ended */
         _Atomic int result; /* 0, or why lp_loop_run() ended by itself */
 };
@@ -55,7 +55,7 @@ int srv_loops_make_links(unsigned count, unsigned peer_slots, struct srv_loops *
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
 /*
  * The same, but those that serve are run by the threads of `hosts` (lp_loop_join()), which run, and are not stopped
- * before these. Of as many loops, or more.
+ * before these; what is more than they are has threads of its own.
  */
 int srv_loops_start_with(struct srv_loops *loops, const struct srv_loops *hosts, struct srv_error *error);
 /* 0, or the error with which a loop ended that was not told to. Any thread. */
