@@ -1,6 +1,6 @@
 /*
  * remote_term.c - what leaders and candidates ask drive servers (remote.h): OPEN of a drive, PING,
- * RELEASE and STATE of a pool on a node; and telling a client's owner that it is deposed.
+ * RELEASE, STATE and PREPARE of a pool on a node; and telling a client's owner that it is deposed.
  *
  * Each question is one call on the loop that asks. OPEN goes by the log connection, as what it must
  * not be overtaken by; the others by control, so that they wait for no drive.
@@ -177,7 +177,7 @@ void rem_open_ask(struct rem_open *open)
         lp_post(lp_self(), &open->msg);
 }
 
-/* ---- PING, RELEASE, STATE -------------------------------------------------------------------- */
+/* ---- PING, RELEASE, STATE, PREPARE -------------------------------------------------------------------- */
 
 static void pool_call_fill(struct net_call *call, uint8_t *body, uint32_t pool, uint32_t operation,
                            const struct eng_term *term)
@@ -280,4 +280,31 @@ void rem_pool_state_ask(struct rem_pool_state *state)
                 return;
         state->msg.run = state_no_peer;
         lp_post(lp_self(), &state->msg);
+}
+
+static void prepare_called(struct net_call *call)
+{
+        struct rem_prepare *prepare = container_of(call, struct rem_prepare, call);
+
+        prepare->said = said_of(call);
+        prepare->done(prepare);
+}
+
+static void prepare_no_peer(struct lp_msg *msg)
+{
+        struct rem_prepare *prepare = container_of(msg, struct rem_prepare, msg);
+
+        prepare->said = REM_SAID_UNREACHABLE;
+        prepare->done(prepare);
+}
+
+void rem_prepare_ask(struct rem_prepare *prepare)
+{
+        _Static_assert(sizeof(struct rem_head) <= sizeof(prepare->body), "room");
+        pool_call_fill(&prepare->call, prepare->body, prepare->pool, REM_PREPARE, NULL);
+        prepare->call.done = prepare_called;
+        if (term_call(prepare->client, &prepare->call, prepare->node, prepare->wait_ms))
+                return;
+        prepare->msg.run = prepare_no_peer;
+        lp_post(lp_self(), &prepare->msg);
 }

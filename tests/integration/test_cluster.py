@@ -1,5 +1,6 @@
 """Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -111,8 +112,12 @@ def test_a_planned_stop_hands_over(cluster):
     leader = cluster.leader()
     put_when_it_can(cluster, "before", b"1")
     assert leader.terminate() == 0
+    ready = re.search(r"node (\d) is ready to lead pool 1|no other node is ready to lead pool 1", leader.said())
+    assert ready, leader.said()
     after = put_when_it_can(cluster, "after", b"2")
     assert after is not leader
+    if ready[1]:  # it had the time for that
+        assert "gets ready to lead" in cluster.nodes[int(ready[1])].said(), cluster.said()
     assert read(cluster, after, "before") == b"1"
     leader.spawn()
     leader.wait_said("is ready")
