@@ -221,6 +221,12 @@ enum rem_said {
         REM_SAID_UNREACHABLE, /* nobody knows whether it was done, is done later, or never */
 };
 
+/* Private. */
+struct rem_question {
+        struct net_call call;
+        struct lp_msg msg;
+};
+
 /* One drive is to serve the client's term, and no older one from then on. */
 struct rem_open {
         struct rem_client *client;
@@ -243,8 +249,7 @@ struct rem_open {
         const uint8_t *epoch_body; /* until done() returns */
         size_t epoch_len;
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[192];
 };
 void rem_open_ask(struct rem_open *open);
@@ -278,8 +283,7 @@ struct rem_ping {
         unsigned count; /* of REM_SAID_DONE: all slots of the pool that the node serves */
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[128];
 };
 void rem_ping_ask(struct rem_ping *ping);
@@ -307,8 +311,7 @@ struct rem_pool_state {
         unsigned count;
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[128];
 };
 void rem_pool_state_ask(struct rem_pool_state *state);
@@ -326,8 +329,7 @@ struct rem_prepare {
         /* The answer: REM_SAID_DONE: it is; AGAIN: it will be; UNREACHABLE; others: it can not be, or does not know the question. */
         enum rem_said said;
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[128];
 };
 void rem_prepare_ask(struct rem_prepare *prepare);

@@ -88,6 +88,15 @@ struct claiming {
         sem_t done;
 };
 
+/* On the link's loop, until it is done. */
+static void claiming_wait(struct claiming *claiming, void (*start)(void *arg))
+{
+        sem_init(&claiming->done, 0, 0);
+        srv_link_call(&claiming->lead->link, start, claiming);
+        srv_link_wait(&claiming->done);
+        sem_destroy(&claiming->done);
+}
+
 static void boot_taken(struct cl_boot_take *take)
 {
         sem_post(&((struct claiming *)take->arg)->done);
@@ -107,10 +116,7 @@ static int lead_take_boot(struct srv_lead *lead, struct srv_error *error)
         struct claiming claiming = {.lead = lead};
 
         lead->boot = (struct cl_boot_take){.etcd = lead->link.etcd, .cluster = s->cluster, .node = s->number, .done = boot_taken, .arg = &claiming};
-        sem_init(&claiming.done, 0, 0);
-        srv_link_call(&lead->link, start_boot, &claiming);
-        srv_link_wait(&claiming.done);
-        sem_destroy(&claiming.done);
+        claiming_wait(&claiming, start_boot);
         return lead->boot.rv == 0 ? 0 : srv_fail(error, lead->boot.rv, "this node does not lead the pool: %s", lead->boot.text);
 }
 
@@ -133,10 +139,7 @@ static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
 
         lead->claim = (struct cl_claim){.etcd = lead->link.etcd, .cluster = s->cluster, .pool = lead->spec.pool, .node = s->number,
                                         .boot_taken = lead->boot.boot, .leader_revision = lead->go.leader_revision, .done = claim_done, .arg = &claiming};
-        sem_init(&claiming.done, 0, 0);
-        srv_link_call(&lead->link, start_claim, &claiming);
-        srv_link_wait(&claiming.done);
-        sem_destroy(&claiming.done);
+        claiming_wait(&claiming, start_claim);
         if (lead->claim.rv != 0)
                 return srv_fail(error, lead->claim.rv, "this node does not lead the pool: %s", lead->claim.text);
         if (memcmp(&lead->claim.format, &lead->format, sizeof(lead->format)) != 0) /* what connects it is of another cluster, or generation */

@@ -394,7 +394,7 @@ static void on_released(void *arg)
 
 /*
  * On the loop of a connection: the leader of a pool is about to hand over, and this node is to be ready. The main thread makes
- * it so (get_ready()).
+ * it so (be_ready_to_lead()).
  */
 static enum rem_prepared on_prepare(void *arg, uint32_t number)
 {
@@ -630,7 +630,7 @@ static void say_prepared(struct node *n, struct node_pool *pool)
  * A leader is about to hand over, and asks this node to be ready: a process is started that does all that needs no right, and
  * waits. It is ended when nobody asks for it any more.
  */
-static void get_ready(struct node *n, struct node_pool *pool)
+static void be_ready_to_lead(struct node *n, struct node_pool *pool)
 {
         const struct cl_pool *seen = cl_view_pool(&n->view, pool->number);
         struct srv_node_leader *leader = &pool->leader;
@@ -695,7 +695,7 @@ static void look_at_leader(struct node *n, struct node_pool *pool)
         pthread_mutex_unlock(&n->lock);
         if (wanted && !n->distrusts && lp_clock() >= leader->rest_until && !was_given_back(pool))
                 lead_pool(n, pool, revision, whole_stop, silent);
-        get_ready(n, pool);
+        be_ready_to_lead(n, pool);
         hand_pool_back(n, pool, before);
 }
 
