@@ -616,11 +616,11 @@ static bool may_get_ready(const struct node *n, const struct node_pool *pool)
                lp_clock() >= pool->idle_until && has_slots(seen, n->settings->number);
 }
 
-/* Others let this node go first while it says so: until they see that it leads. */
+/* Others let this node go first while it says so: until it leads, which they see in etcd by then. */
 static void say_prepared(struct node *n, struct node_pool *pool)
 {
         const struct srv_node_leader *leader = &pool->leader;
-        const bool is = leader->pid != 0 && leader->waits && !leads_here(n, pool->number);
+        const bool is = leader->pid != 0 && leader->waits && !leader->listens;
 
         if (is != pool->says_prepared && rem_server_prepared(n->server, pool->number, is) == 0)
                 pool->says_prepared = is;
