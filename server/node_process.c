@@ -6,7 +6,6 @@
  * It sleeps until a signal comes, or a loop has something to look at. Starting a process and logging are done here; what
  * must not wait is done on loops, what may hang with a drive by threads of the folders.
  */
-#include <stdio.h>
 #include "server/node_process.h"
 
 #include "server/daemon_log.h"
@@ -634,16 +633,16 @@ static void be_ready_to_lead(struct node *n, struct node_pool *pool)
 {
         const struct cl_pool *seen = cl_view_pool(&n->view, pool->number);
         struct srv_node_leader *leader = &pool->leader;
-        const uint64_t now = lp_clock();
-        uint64_t asked;
+        uint64_t asked, now;
 
-        if (leader->pid == 0 && pool->has_idle)
-                pool->idle_until = now + NOT_NEEDED_NS; /* it ended by itself */
         pthread_mutex_lock(&n->lock);
+        now = lp_clock(); /* not before it was asked */
         asked = pool->asked;
         if (asked != 0 && now - asked >= CL_KEEP_MS * 1000000ull)
                 asked = pool->asked = 0;
         pthread_mutex_unlock(&n->lock);
+        if (leader->pid == 0 && pool->has_idle)
+                pool->idle_until = now + NOT_NEEDED_NS; /* it ended by itself */
         if (asked == 0 && leader->pid != 0 && leader->idle) {
                 srv_node_leader_kill(leader, "nobody hands over to it");
                 pool->idle_until = now + NOT_NEEDED_NS;
@@ -867,11 +866,12 @@ static void get_others_ready(struct node *n)
         unsigned i;
 
         n->signo = 0;
-
         set_prepares(n, false);
-        for (i = 0; i < CL_POOLS_MAX; i++)
+        for (i = 0; i < CL_POOLS_MAX; i++) {
                 if (n->pools[i].leader.pid != 0 && n->pools[i].leader.idle)
                         srv_node_leader_kill(&n->pools[i].leader, "this node stops");
+                say_prepared(n, &n->pools[i]);
+        }
         while (!ready && n->signo == 0) {
                 ready = true;
                 for (i = 0; i < CL_POOLS_MAX; i++)
