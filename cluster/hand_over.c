@@ -12,10 +12,10 @@
 
 #include "cluster/election.h"
 
-#define MS_NS       (1000ull * 1000)
-#define ANSWER_MS   500u        /* that an answer is waited for */
-#define AGAIN_NS    (20 * MS_NS)  /* between two questions to one that is not ready yet ... */
-#define KEEP_NS     (500 * MS_NS) /* ... and to one that is */
+#define MS_NS     (1000ull * 1000)
+#define ANSWER_MS 500u          /* that an answer is waited for */
+#define AGAIN_NS  (20 * MS_NS)  /* between two questions to one that is not ready yet ... */
+#define KEEP_NS   (500 * MS_NS) /* ... and to one that is */
 
 static void hand_over_ask(struct cl_hand_over *h);
 
@@ -66,7 +66,11 @@ static void hand_over_ask(struct cl_hand_over *h)
                 hand_over_said(h, 0);
                 return;
         }
-        h->prepare = (struct rem_prepare){.client = h->client, .pool = h->pool, .node = h->nodes[h->at], .wait_ms = ANSWER_MS, .done = hand_over_answer};
+        h->prepare = (struct rem_prepare){.client = h->client,
+                                          .pool = h->pool,
+                                          .node = h->nodes[h->at],
+                                          .wait_ms = ANSWER_MS,
+                                          .done = hand_over_answer};
         h->out = true;
         rem_prepare_ask(&h->prepare);
 }
@@ -74,7 +78,11 @@ static void hand_over_ask(struct cl_hand_over *h)
 unsigned cl_hand_over_nodes(const struct cl_pool *pool, uint16_t node, bool before, uint16_t out[ENG_DRIVES_MAX])
 {
         uint16_t order[ENG_DRIVES_MAX];
-        unsigned i, count = pool->has_config ? cl_election_order(pool->config.epoch, pool->config.epoch_len, pool->number, order) : 0, n = 0;
+        unsigned i,
+                count = pool->has_config
+                                ? cl_election_order(pool->config.epoch, pool->config.epoch_len, pool->number, order)
+                                : 0,
+                n = 0;
 
         for (i = 0; i < count && !(before && order[i] == node); i++)
                 if (order[i] != node)
