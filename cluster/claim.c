@@ -111,7 +111,7 @@ static void claim_leads(struct cl_cas *cas)
                 return;
         claim->term.revision = (uint64_t)cas->revision;
         claim->term.node = cl_party(claim->node, claim->pool);
-        claim->term.boot = claim->boot.boot;
+        claim->term.boot = claim->boot_taken;
         ask_what_there_is(claim);
 }
 
@@ -133,7 +133,7 @@ static void claim_put(struct cl_claim *claim, unsigned key, int64_t mod_revision
 
 static void claim_leader(struct cl_claim *claim)
 {
-        struct cl_owner owner = {.node = claim->node, .boot = claim->boot.boot};
+        struct cl_owner owner = {.node = claim->node, .boot = claim->boot_taken};
 
         lp_random(owner.claim, sizeof(owner.claim));
         claim_put(claim, KEY_LEADER, claim->leader_revision, cl_owner_write(&owner, claim->value), claim_leads);
@@ -145,6 +145,7 @@ static void claim_has_boot(struct cl_boot_take *take)
 {
         struct cl_claim *claim = container_of(take, struct cl_claim, boot);
 
+        claim->boot_taken = take->boot;
         if (take->rv != 0)
                 claim_end(claim, take->rv, take->text);
         else
@@ -157,6 +158,10 @@ void cl_claim_start(struct cl_claim *claim)
         cl_key_name(claim->cluster, CL_KEY_LEADER, claim->pool, claim->keys[KEY_LEADER]);
         cl_key_name(claim->cluster, CL_KEY_CONFIG, claim->pool, claim->keys[KEY_CONFIG]);
         cl_key_name(claim->cluster, CL_KEY_FORMAT, 0, claim->keys[KEY_FORMAT]);
+        if (claim->boot_taken != 0) {
+                claim_leader(claim);
+                return;
+        }
         claim->boot = (struct cl_boot_take){.etcd = claim->etcd, .cluster = claim->cluster, .node = claim->node, .done = claim_has_boot};
         cl_boot_take(&claim->boot);
 }

@@ -134,6 +134,35 @@ uint64_t cl_election_turn(unsigned before, bool heard)
         return (before < CL_TURN_NODES ? before : CL_TURN_NODES) * (heard ? CL_TURN_NS : CL_TURN_FIRST);
 }
 
+uint64_t cl_election_wait(const struct cl_election *e, unsigned before, bool heard)
+{
+        bool others = false;
+        unsigned i;
+
+        for (i = 0; i < e->count; i++) {
+                const struct cl_witness *w = &e->witnesses[i];
+
+                if (w->prepared && w->node == e->node)
+                        return 0;
+                others |= w->prepared;
+        }
+        return cl_election_turn(before, heard) + (others ? CL_PREPARED_NS : 0);
+}
+
+unsigned cl_election_order(const void *epoch, size_t len, unsigned pool, uint16_t out[ENG_DRIVES_MAX])
+{
+        uint16_t nodes[ENG_DRIVES_MAX];
+        struct eng_epoch_info info;
+        unsigned count, at;
+
+        if (eng_epoch_read(epoch, len, &info) != 0)
+                return 0;
+        count = nodes_of_pool(&info, nodes);
+        for (at = 0; at < count; at++)
+                out[place_in_order(at, count, pool)] = nodes[at];
+        return count;
+}
+
 const char *cl_election_text(enum cl_election_verdict verdict)
 {
         switch (verdict) {

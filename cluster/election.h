@@ -23,6 +23,7 @@
 #define CL_TURN_NS     (200ull * 1000 * 1000)       /* that a node waits for each one that goes before it ... */
 #define CL_TURN_FIRST  (1000ull * 1000 * 1000)      /* ... where nobody has heard of any leader yet: all have just begun ... */
 #define CL_TURN_NODES  5u                           /* ... of so many at most */
+#define CL_PREPARED_NS (500ull * 1000 * 1000)       /* that others wait for a node which has a process waiting to lead */
 
 /* What the drive server of a node has said of the pool, after the leader key was read. */
 struct cl_witness {
@@ -33,6 +34,7 @@ struct cl_witness {
         bool released;     /* that leader has given its grant back */
         uint64_t newest;   /* the revision of that term */
         bool may_lead;     /* it reaches etcd, or has not been asked for long enough to know */
+        bool prepared;     /* it has a process that waits to lead the pool (docs/design/hand-over.md) */
 };
 
 struct cl_election {
@@ -66,6 +68,13 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e);
 unsigned cl_election_before(const struct cl_election *e, unsigned pool);
 /* Ns that this node waits for so many. heard: some node has heard of a leader since it began. */
 uint64_t cl_election_turn(unsigned before, bool heard);
+/*
+ * Ns that this node waits before it tries, with so many before it: one that is prepared does not wait, and others give it a
+ * head start.
+ */
+uint64_t cl_election_wait(const struct cl_election *e, unsigned before, bool heard);
+/* Nodes that have slots of a pool, in the order in which they go; at most ENG_DRIVES_MAX. Returns how many; 0: it is no epoch. */
+unsigned cl_election_order(const void *epoch, size_t len, unsigned pool, uint16_t out[ENG_DRIVES_MAX]);
 /* In words, for logs. */
 const char *cl_election_text(enum cl_election_verdict verdict);
 /* How long a node rests whose leader process has ended `times` times, one after the other, before it served. */

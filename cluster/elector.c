@@ -110,6 +110,7 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 w->released = a->state.released;
                 w->newest = a->state.newest.revision;
                 w->may_lead = (a->state.note & REM_NOTE_ETCD) != 0;
+                w->prepared = (a->state.note & REM_NOTE_PREPARED) != 0;
                 *heard |= a->state.heard;
                 *fresh |= w->newest < (uint64_t)e->leader_revision || (!w->released && w->heard_ns < HURRY_AFTER_NS);
         }
@@ -138,11 +139,11 @@ static uint64_t silent_slots(const struct cl_elector *e, const struct eng_epoch_
 }
 
 /* Whether others may go first yet. */
-static bool others_go_first(struct cl_elector *e, unsigned before, bool heard)
+static bool others_go_first(struct cl_elector *e, const struct cl_election *election, unsigned before, bool heard)
 {
         if (e->could == 0)
                 e->could = lp_now(e->loop);
-        return lp_now(e->loop) - e->could < cl_election_turn(before, heard);
+        return lp_now(e->loop) - e->could < cl_election_wait(election, before, heard);
 }
 
 static void elector_judge(struct cl_elector *e)
@@ -164,7 +165,7 @@ static void elector_judge(struct cl_elector *e)
                 e->options.before(e->options.arg, before);
         if (verdict != CL_TRY)
                 e->could = 0;
-        else if (others_go_first(e, before, heard))
+        else if (others_go_first(e, &election, before, heard))
                 verdict = CL_TURN;
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
                 e->options.waits(e->options.arg, verdict == CL_HEARD ? "" : cl_election_text(verdict));

@@ -33,6 +33,7 @@ struct cl_claim {
         const char *cluster; /* its name */
         unsigned pool;       /* 1 to CL_POOL_LAST */
         uint16_t node;
+        uint64_t boot_taken;     /* a boot number of the node's that was taken for this; 0: one is taken */
         int64_t leader_revision; /* of the leader key when it was judged that there is no leader; 0: there was no key */
         void (*done)(struct cl_claim *claim);
         void *arg;

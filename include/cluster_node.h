@@ -6,6 +6,7 @@
  *   cl_name_take   the number of the node's name
  *   cl_join        boot number, and the node's own entry
  *   cl_elector     asks drive servers, and says when to lead
+ *   cl_hand_over   finds a node that is ready to lead next
  *   cl_create      the pools of a new cluster, or further ones
  *
  * Each on one loop, but where it says any thread. They take time and chance from the loop.
@@ -217,6 +218,40 @@ void cl_elector_stop(struct cl_elector *elector, void (*stopped)(void *arg), voi
 void cl_elector_free(struct cl_elector *elector); /* NULL is allowed */
 /* How long a node rests whose leader process has ended `times` times, one after the other, before it served. Any thread. */
 uint64_t cl_elector_rest(unsigned times);
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+#define CL_PREPARE_MS 2500u /* that a leader which is to end waits for another node to be ready */
+#define CL_KEEP_MS    3000u /* a node that was asked to be ready, and is not asked any more, is so for so long */
+
+/*
+ * Asks nodes to be ready to lead a pool, one after the other, until one is: it is kept ready until cl_hand_over_stop(). Zero it,
+ * fill in the first part. On one loop.
+ */
+struct cl_hand_over {
+        struct rem_client *client; /* without a term */
+        unsigned pool;
+        uint16_t nodes[ENG_DRIVES_MAX]; /* in the order in which they are asked */
+        unsigned count;
+        void (*done)(struct cl_hand_over *hand_over); /* once, CL_PREPARE_MS after the start at the latest, or half a second more */
+        void *arg;
+        /* the answer */
+        uint16_t ready; /* 0: nobody */
+        /* private */
+        struct lp_loop *loop;
+        struct rem_prepare prepare;
+        struct lp_timer timer;
+        unsigned at;
+        uint64_t until;
+        bool out;
+        void (*stopped)(void *arg);
+        void *stopped_arg;
+};
+/* Nodes that may lead the pool in place of this one, in their order; before: those alone that go before it. Returns how many. Any thread. */
+unsigned cl_hand_over_nodes(const struct cl_pool *pool, uint16_t node, bool before, uint16_t out[ENG_DRIVES_MAX]);
+void cl_hand_over_start(struct cl_hand_over *hand_over);
+/* Once, not from inside done(). stopped() comes when nothing is asked any more, maybe at once. */
+void cl_hand_over_stop(struct cl_hand_over *hand_over, void (*stopped)(void *arg), void *arg);
 
 /* ---- a new cluster --------------------------------------------------------------------------- */
 

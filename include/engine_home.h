@@ -18,6 +18,8 @@ void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
 
 /* ---- the leader's side: a store that others are homes of ------------------------------------- */
 
+/* Calls are done: what the store is of was recovered. */
+bool eng_home_serves(const struct eng_store *store);
 /* The state of the pool, as bytes: how many. 0: it does not serve. The same bytes where nothing has changed. */
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
 /* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */

@@ -243,6 +243,11 @@ struct net_peer_options {
 int net_peer_set(struct net *net, const struct net_peer_options *options, struct net_peer **out);
 /* Any thread, one at a time. Its connections end, and it is refused until it is set again. -ENOMEM. */
 int net_peer_remove(struct net_peer *peer);
+/*
+ * Any thread, before net_stop(). Opens the connections to it for control and log, and all that rest after a failure, as the first
+ * calls would when the rests are over: it is known to be there now.
+ */
+void net_peer_connect(struct net_peer *peer);
 /* Any thread. NULL: never set. */
 struct net_peer *net_peer_find(struct net *net, uint16_t node);
 uint16_t net_peer_node(const struct net_peer *peer);

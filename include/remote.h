@@ -28,7 +28,7 @@ struct eng_local_options;
 
 /* Operations of requests (struct net_request) from here on are the drive server's, so many. */
 #define REM_OPERATIONS       0x100u
-#define REM_OPERATIONS_COUNT 7u
+#define REM_OPERATIONS_COUNT 8u
 static inline bool rem_is_operation(uint32_t operation)
 {
         return operation - REM_OPERATIONS < REM_OPERATIONS_COUNT;
@@ -42,6 +42,9 @@ struct rem_served;
 /* Any thread. -ENOMEM. */
 int rem_server_new(struct rem_server **out);
 
+/* How far a node is with a process that may lead a pool in a moment. */
+enum rem_prepared { REM_PREPARED_NO, REM_PREPARED_SOON, REM_PREPARED_YES };
+
 #define REM_TERM_MS 3000u /* T: how long a leader may answer reads after the pings that all members answered */
 
 struct rem_server_options {
@@ -52,12 +55,24 @@ struct rem_server_options {
         /* A leader has given back what was granted to it here. On any loop; NULL: nobody wants to know. */
         void (*released)(void *arg);
         void *released_arg;
+        /* A drive here is the first to serve a newer term: who leads is another by now. As the one before. */
+        void (*opened)(void *arg);
+        void *opened_arg;
+        /*
+         * This node is asked to be ready to lead a pool, since its leader is about to hand over; again and again, as long as that
+         * is wanted. On any loop; NULL: it never is.
+         */
+        enum rem_prepared (*prepare)(void *arg, uint32_t pool);
+        void *prepare_arg;
 };
 /* Any thread, before its first drive is published. */
 void rem_server_set(struct rem_server *server, const struct rem_server_options *options);
-#define REM_NOTE_ETCD 1u /* the node reaches etcd */
-/* What the node says with each answer to PING and STATE; 16 bits. Any thread. */
+#define REM_NOTE_ETCD     1u /* the node reaches etcd */
+#define REM_NOTE_PREPARED 2u /* it has a process that waits to lead this pool: rem_server_prepared() */
+/* What the node says with each answer to PING and STATE, of all pools; 16 bits. Any thread. */
 void rem_server_note(struct rem_server *server, unsigned note);
+/* Any thread. Whether the node says REM_NOTE_PREPARED of that pool. -ENOMEM. */
+int rem_server_prepared(struct rem_server *server, uint32_t pool, bool prepared);
 /* Any thread. Rule R2: it takes no OPEN any more, and says REM_SAID_OTHER. Nothing takes this back but a new process. */
 void rem_server_distrust(struct rem_server *server);
 /*
@@ -206,6 +221,12 @@ enum rem_said {
         REM_SAID_UNREACHABLE, /* nobody knows whether it was done, is done later, or never */
 };
 
+/* Private. */
+struct rem_question {
+        struct net_call call;
+        struct lp_msg msg;
+};
+
 /* One drive is to serve the client's term, and no older one from then on. */
 struct rem_open {
         struct rem_client *client;
@@ -228,8 +249,7 @@ struct rem_open {
         const uint8_t *epoch_body; /* until done() returns */
         size_t epoch_len;
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[192];
 };
 void rem_open_ask(struct rem_open *open);
@@ -263,8 +283,7 @@ struct rem_ping {
         unsigned count; /* of REM_SAID_DONE: all slots of the pool that the node serves */
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[128];
 };
 void rem_ping_ask(struct rem_ping *ping);
@@ -292,13 +311,28 @@ struct rem_pool_state {
         unsigned count;
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */
-        struct net_call call;
-        struct lp_msg msg;
+        struct rem_question question;
         uint8_t body[128];
 };
 void rem_pool_state_ask(struct rem_pool_state *state);
 /* The same of this process's own server, at once: the answer's fields. Any thread. */
 void rem_server_pool_state(struct rem_server *server, uint32_t pool, struct rem_pool_state *out);
+
+/* Asks a node to be ready to lead a pool in a moment. It gets no right by that. No term is needed. */
+struct rem_prepare {
+        struct rem_client *client;
+        uint32_t pool;
+        uint16_t node;
+        unsigned wait_ms; /* 0: the client's */
+        void (*done)(struct rem_prepare *prepare);
+        void *arg;
+        /* The answer: REM_SAID_DONE: it is; AGAIN: it will be; UNREACHABLE; others: it can not be, or does not know the question. */
+        enum rem_said said;
+        /* private */
+        struct rem_question question;
+        uint8_t body[128];
+};
+void rem_prepare_ask(struct rem_prepare *prepare);
 
 /* Any thread. Of the drive that is open there: what its session speaks to, or did when it was last begun. 0: none is open. */
 uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32_t pool, unsigned slot);

@@ -80,6 +80,13 @@ void rem_home_server_read_only(struct rem_home_server *server, uint64_t generati
  * something. 0 after rem_home_server_read_only(): there will be no change until that is taken back.
  */
 unsigned rem_home_server_changing(struct rem_home_server *server);
+/*
+ * Any thread: no call is let in any more, nor a session, and those that there are end: homes keep what they ask for the next
+ * leader. Calls that are under way end as they would have. For a leader that is about to hand over, and ends then.
+ */
+void rem_home_server_close(struct rem_home_server *server);
+/* Any thread: calls under way, until their answers have left. */
+unsigned rem_home_server_calls(struct rem_home_server *server);
 /* Coordinator: all sessions end, and none begins any more: before the store's loops stop. */
 void rem_home_server_stop(struct rem_home_server *server);
 /* When net and the store's loops have stopped, and before the store is closed. NULL is allowed. */

@@ -189,6 +189,33 @@ static void link_told(struct lp_msg *msg)
         atomic_fetch_sub(&net->alive, 1);
 }
 
+static void link_connect_now(struct lp_msg *msg)
+{
+        struct net_link *link = container_of(msg, struct net_link, connect);
+        struct net *net = link->peer->net;
+        bool opens = link->state == NET_LINK_IDLE && link->number < NET_BULK_0;
+
+        atomic_store(&link->connect_out, false);
+        if (link->state == NET_LINK_RESTING) {
+                lp_timer_stop(link_at(link)->lp, &link->rest);
+                link->backoff_ns = 0;
+                link->state = NET_LINK_IDLE;
+                opens = true;
+        }
+        if (opens)
+                net_link_open(link);
+        atomic_fetch_sub(&net->alive, 1);
+}
+
+void net_link_connect(struct net_link *link)
+{
+        if (atomic_exchange(&link->connect_out, true))
+                return;
+        atomic_fetch_add(&link->peer->net->alive, 1);
+        link->connect.run = link_connect_now;
+        lp_post(link_at(link)->lp, &link->connect);
+}
+
 void net_link_end(struct net_link *link, const char *why)
 {
         assert(!link_wanted(link));

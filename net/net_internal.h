@@ -226,10 +226,13 @@ struct net_link {
         bool ask_out, secret_known; /* ask_out: the message is on its way */
         uint8_t secret[NET_SECRET_LEN];
         uint64_t control_sequence;
+        struct lp_msg connect;   /* net_peer_connect() */
+        atomic_bool connect_out; /* it is on its way */
 };
 
 void net_link_init(struct net_link *link, struct net_peer *peer, enum net_link_number number);
 void net_link_open(struct net_link *link);                      /* where it is idle */
+void net_link_connect(struct net_link *link);                   /* any thread: where it is idle or rests, soon */
 void net_link_end(struct net_link *link, const char *why);      /* for good, until it is wanted again */
 void net_link_newer_boot(struct net_link *link, uint64_t boot); /* ends a connection to an older process */
 void net_calls_submit(struct net_link *link, struct net_call *call);

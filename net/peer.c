@@ -164,6 +164,14 @@ int net_peer_remove(struct net_peer *peer)
         return peer_change(peer, NULL);
 }
 
+void net_peer_connect(struct net_peer *peer)
+{
+        unsigned i;
+
+        for (i = 0; i < NET_LINKS; i++)
+                net_link_connect(&peer->links[i]);
+}
+
 /* ---- state ----------------------------------------------------------------------------------- */
 
 void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out)

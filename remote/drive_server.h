@@ -5,7 +5,7 @@
  *   connection's loop           owner loop of the drive                   connection's loop
  *   drive_server.c: which  ──>  served_op.c: may it? ──> drive ──> answer ──> net_reply()
  *   drive, which run; memory    served_watch.c: INFO, WATCH
- *                               served_term.c: OPEN; and PING, RELEASE, STATE on the connection's loop
+ *                               served_term.c: OPEN; and PING, RELEASE, STATE, PREPARE on the connection's loop
  *
  * READ and WRITE stay on the connection's loop, whose slots they use. Nothing here calls another
  * node (R12).
@@ -35,7 +35,8 @@ struct rem_pool {
         struct rem_pool *next; /* constant once it is in the list */
         uint32_t pool;
         pthread_mutex_t lock;
-        struct rem_grant grant; /* under lock */
+        struct rem_grant grant; /* under lock, as the next */
+        bool prepared;          /* this node has a process that waits to lead it */
 };
 
 struct rem_server {

@@ -21,7 +21,8 @@
 
 #define JOIN_WAIT_NS  (2000ull * 1000 * 1000)
 #define WATCH_WAIT_NS (3000ull * 1000 * 1000)
-#define AGAIN_NS      (100ull * 1000 * 1000)
+#define AGAIN_NS      (100ull * 1000 * 1000) /* between two attempts, at most: the first comes sooner */
+#define AGAIN_FIRST   (10ull * 1000 * 1000)
 #define WAIT_MOST_NS  (10000ull * 1000 * 1000)
 #define KNOW_MOST_NS  (30000ull * 1000 * 1000)
 #define LOOK_NS       (250ull * 1000 * 1000)
@@ -64,6 +65,13 @@ struct home_unpinned {
         uint8_t body[sizeof(struct home_call) + sizeof(uint64_t)];
 };
 
+/* A JOIN on its way. One that is not the link's own any more is answered for nothing. */
+struct home_joining {
+        struct net_call call; /* first */
+        struct rem_home_link *link;
+        struct home_join join;
+};
+
 enum link_state { LINK_IDLE, LINK_JOINING, LINK_JOINED };
 
 struct rem_home_link {
@@ -90,8 +98,9 @@ struct rem_home_link {
         uint64_t version;          /* of that term: what the home has */
         uint64_t state_sum;
         uint64_t sent;             /* clock, of the WATCH under way */
-        struct net_call call;
-        struct home_join join;
+        struct net_call call;      /* WATCH */
+        struct home_joining *joining;
+        unsigned failures;         /* in a row: there was no session, or it ended */
         uint8_t *watch;            /* home_watch, and of each loop its bound */
         uint64_t *counts;
         struct home_seen seen;
@@ -427,33 +436,41 @@ static void link_set(struct rem_home_link *link, struct net_peer *peer, uint64_t
                         lp_post(link->loops[i].loop, &link->loops[i].woken);
 }
 
+static uint64_t link_rest_ns(struct rem_home_link *link)
+{
+        const uint64_t rest = AGAIN_FIRST << (link->failures < 4 ? link->failures : 4);
+
+        link->failures++;
+        return rest < AGAIN_NS ? rest : AGAIN_NS;
+}
+
 static void link_later(struct rem_home_link *link)
 {
         link->state = LINK_IDLE;
         link_set(link, NULL, 0);
         lp_timer_stop(link->coordinator, &link->again);
         if (!atomic_load(&link->stopped))
-                lp_timer_start(link->coordinator, &link->again, AGAIN_NS);
+                lp_timer_start(link->coordinator, &link->again, link_rest_ns(link));
 }
 
-static void link_send(struct rem_home_link *link, struct net_peer *peer, enum home_operation operation, const void *body, uint32_t len,
+static void link_send(struct rem_home_link *link, struct net_call *call, struct net_peer *peer, enum home_operation operation, const void *body, uint32_t len,
                       uint64_t wait_ns, void (*done)(struct net_call *call))
 {
-        memset(&link->call, 0, sizeof(link->call));
-        link->call.peer = peer;
-        link->call.link = NET_CONTROL;
-        link->call.operation = operation;
-        link->call.body = body;
-        link->call.body_len = len;
-        link->call.deadline = lp_now(link->coordinator) + wait_ns;
-        link->call.done = done;
+        memset(call, 0, sizeof(*call));
+        call->peer = peer;
+        call->link = NET_CONTROL;
+        call->operation = operation;
+        call->body = body;
+        call->body_len = len;
+        call->deadline = lp_now(link->coordinator) + wait_ns;
+        call->done = done;
         if (operation == HOME_WATCH) {
-                link->call.link = NET_LOG; /* its bulk is no control's */
-                link->call.room[0] = (struct iovec){link->rows, ENG_HOME_ROWS_MAX};
-                link->call.room_count = 1;
+                call->link = NET_LOG; /* its bulk is no control's */
+                call->room[0] = (struct iovec){link->rows, ENG_HOME_ROWS_MAX};
+                call->room_count = 1;
         }
         atomic_fetch_add(&link->out, 1);
-        net_call(&link->call);
+        net_call(call);
 }
 
 static void watch_answered(struct net_call *call);
@@ -479,7 +496,7 @@ static void watch_bounded(void *arg)
         memcpy(link->watch, &watch, sizeof(watch));
         memcpy(link->watch + sizeof(watch), link->counts, len);
         link->sent = link_clock(link);
-        link_send(link, peer, HOME_WATCH, link->watch, (uint32_t)(sizeof(watch) + len), WATCH_WAIT_NS, watch_answered);
+        link_send(link, &link->call, peer, HOME_WATCH, link->watch, (uint32_t)(sizeof(watch) + len), WATCH_WAIT_NS, watch_answered);
 }
 
 static void link_watch(struct rem_home_link *link)
@@ -557,14 +574,10 @@ static void watch_answered(struct net_call *call)
         }
 }
 
-static void join_answered(struct net_call *call)
+static void link_join_came(struct rem_home_link *link, const struct net_call *call)
 {
-        struct rem_home_link *link = container_of(call, struct rem_home_link, call);
         struct home_joined joined;
 
-        atomic_fetch_sub(&link->out, 1);
-        if (atomic_load(&link->stopped))
-                return;
         if (call->outcome != NET_ANSWERED || call->status != HOME_DONE || call->answer_len != sizeof(joined)) {
                 link_later(link);
                 return;
@@ -579,9 +592,41 @@ static void join_answered(struct net_call *call)
         link->term = joined.term;
         link->state = LINK_JOINED;
         link->reading = false;
+        link->failures = 0;
         take_credit(link, &joined.credit);
         link_set(link, call->peer, joined.session);
         link_watch(link);
+}
+
+static void join_answered(struct net_call *call)
+{
+        struct home_joining *joining = (struct home_joining *)call;
+        struct rem_home_link *link = joining->link;
+
+        atomic_fetch_sub(&link->out, 1);
+        if (!atomic_load(&link->stopped) && link->joining == joining) {
+                link->joining = NULL;
+                link_join_came(link, call);
+        }
+        free(joining);
+}
+
+/* At a leader that answers as soon as it serves. */
+static void link_join(struct rem_home_link *link, struct net_peer *peer, uint16_t party)
+{
+        struct home_joining *joining = calloc(1, sizeof(*joining));
+
+        if (joining == NULL) {
+                link_later(link);
+                return;
+        }
+        link->state = LINK_JOINING;
+        link->at = party;
+        link->joining = joining;
+        joining->link = link;
+        joining->join = (struct home_join){.pool = link->options.pool, .loops = link->options.loop_count, .term = link->term, .version = link->version};
+        eng_home_digest(link->home, &joining->join.digest);
+        link_send(link, &joining->call, peer, HOME_JOIN, &joining->join, sizeof(joining->join), JOIN_WAIT_NS, join_answered);
 }
 
 static void link_look(struct rem_home_link *link)
@@ -596,11 +641,7 @@ static void link_look(struct rem_home_link *link)
                 lp_timer_start(link->coordinator, &link->again, AGAIN_NS);
                 return;
         }
-        link->state = LINK_JOINING;
-        link->at = (uint16_t)party;
-        link->join = (struct home_join){.pool = link->options.pool, .loops = link->options.loop_count, .term = link->term, .version = link->version};
-        eng_home_digest(link->home, &link->join.digest);
-        link_send(link, peer, HOME_JOIN, &link->join, sizeof(link->join), JOIN_WAIT_NS, join_answered);
+        link_join(link, peer, (uint16_t)party);
 }
 
 static void link_again(struct lp_timer *timer)
@@ -608,11 +649,30 @@ static void link_again(struct lp_timer *timer)
         link_look(container_of(timer, struct rem_home_link, again));
 }
 
+/* Whoever leads has begun since the last attempt, maybe: the connection need not rest until its time. */
+static void link_meet(struct rem_home_link *link, uint32_t party)
+{
+        struct net_peer *peer = party == 0 || atomic_load(&link->stopped) ? NULL : net_peer_find(link->options.net, (uint16_t)party);
+
+        if (party != link->at)
+                link->failures = 0;
+        if (peer != NULL)
+                net_peer_connect(peer);
+}
+
 static void home_link_told(struct lp_msg *msg)
 {
         struct rem_home_link *link = container_of(msg, struct rem_home_link, told);
+        uint32_t party;
 
         atomic_store(&link->telling, false);
+        party = atomic_load(&link->party);
+        if (link->state == LINK_JOINING && party != link->at) { /* that one leads no more: it may never answer */
+                link->joining = NULL;
+                link->state = LINK_IDLE;
+        }
+        if (link->state == LINK_IDLE)
+                link_meet(link, party);
         link_look(link);
 }
 

@@ -19,6 +19,8 @@
 #include "remote/home_wire.h"
 
 #define LOOK_NS   (1000ull * 1000 * 1000)
+#define HOLD_NS   (1500ull * 1000 * 1000) /* a JOIN waits for so long until the pool is served: less than its home waits */
+#define HELD_NS   (5ull * 1000 * 1000)    /* between two looks whether it is */
 #define PINS_MOST 65536u /* of a session */
 #define MEMORY    (256ull << 20)
 
@@ -29,9 +31,11 @@ struct home_pin {
         struct eng_lookup *pin;
 };
 
-/* A WATCH that waits to be answered. owner: the coordinator; the connection's loop before and after */
+/* A WATCH, or a JOIN, that waits to be answered. owner: the coordinator; the connection's loop before and after */
 struct watching {
         struct lp_msg msg;
+        LIST_ENTRY(watching) held;     /* a JOIN */
+        uint64_t since;                /* lp_now() */
         struct rem_home_server *server;
         struct net_request *request;
         struct lp_loop *at;
@@ -77,6 +81,8 @@ struct rem_home_server {
         struct home_session *by_node[REM_HOME_NODES]; /* by party, from REM_HOME_FIRST on; under lock: those that have not ended */
         atomic_uint count;
         atomic_uint changes;           /* calls under way that change something for clients */
+        atomic_uint calls;             /* calls under way */
+        atomic_bool closing;           /* no more of them are let in */
         uint64_t read_only;            /* generation, under lock; 0: clients may change something */
         uint64_t limit[HOME_CLASSES];  /* constant */
         uint64_t held[HOME_CLASSES];   /* bytes of calls under way, under lock */
@@ -84,10 +90,11 @@ struct rem_home_server {
         /* coordinator */
         uint64_t number;
         LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
-        struct lp_timer timer;
+        LIST_HEAD(, watching) joining; /* JOINs that are held */
+        struct lp_timer timer, join_timer;
         bool begun, stopped;
         struct eng_homes homes;
-        struct lp_msg start;
+        struct lp_msg start, close;
 };
 
 static bool is_home(uint16_t party)
@@ -273,9 +280,8 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         return s;
 }
 
-static void join_arrive(struct lp_msg *msg)
+static void join_now(struct watching *w)
 {
-        struct watching *w = container_of(msg, struct watching, msg);
         struct rem_home_server *server = w->server;
         struct home_joined *joined = malloc(sizeof(*joined));
         struct home_session *s = home_session_of(server, w->node);
@@ -284,7 +290,7 @@ static void join_arrive(struct lp_msg *msg)
         memcpy(&join, w->body, sizeof(join));
         free(w->body);
         w->body = (uint8_t *)joined;
-        if (server->stopped || joined == NULL || !leads(server) || (s != NULL && s->boot > w->boot)) {
+        if (server->stopped || atomic_load(&server->closing) || joined == NULL || !leads(server) || (s != NULL && s->boot > w->boot)) {
                 watching_end(w, s != NULL && s->boot > w->boot ? HOME_BAD : HOME_NOT_NOW);
                 return;
         }
@@ -301,6 +307,57 @@ static void join_arrive(struct lp_msg *msg)
         w->answer.body = joined;
         w->answer.body_len = sizeof(*joined);
         watching_end(w, HOME_DONE);
+}
+
+/* Homes know who leads before it serves. They are told when it does, so that none asks again and again. */
+static bool join_is_held(const struct rem_home_server *server, const struct watching *w)
+{
+        return !server->stopped && !atomic_load(&server->closing) && !(leads(server) && eng_home_serves(server->options.store)) &&
+               loop_now(server) < w->since + HOLD_NS;
+}
+
+static void joins_look(struct lp_timer *timer)
+{
+        struct rem_home_server *server = container_of(timer, struct rem_home_server, join_timer);
+        struct watching *w, *next;
+
+        LIST_FOREACH_SAFE (w, &server->joining, held, next)
+                if (!join_is_held(server, w)) {
+                        LIST_REMOVE(w, held);
+                        join_now(w);
+                }
+        if (!LIST_EMPTY(&server->joining))
+                lp_timer_start(server->options.coordinator, timer, HELD_NS);
+}
+
+/* A home has one under way: an earlier one of it is not waited for any more. */
+static void join_forget(struct rem_home_server *server, uint16_t node)
+{
+        struct watching *w, *next;
+
+        LIST_FOREACH_SAFE (w, &server->joining, held, next)
+                if (w->node == node) {
+                        LIST_REMOVE(w, held);
+                        watching_end(w, HOME_NOT_NOW);
+                }
+}
+
+static void join_arrive(struct lp_msg *msg)
+{
+        struct watching *w = container_of(msg, struct watching, msg);
+        struct rem_home_server *server = w->server;
+
+        w->since = loop_now(server);
+        join_forget(server, w->node);
+        if (!join_is_held(server, w)) {
+                join_now(w);
+                return;
+        }
+        if (LIST_EMPTY(&server->joining)) {
+                server->join_timer.expired = joins_look;
+                lp_timer_start(server->options.coordinator, &server->join_timer, HELD_NS);
+        }
+        LIST_INSERT_HEAD(&server->joining, w, held);
 }
 
 /* ---- WATCH ----------------------------------------------------------------------------------- */
@@ -451,6 +508,7 @@ struct home_served {
 
 static void home_served_free(struct home_served *c)
 {
+        atomic_fetch_sub(&c->server->calls, 1);
         if (c->changes)
                 atomic_fetch_sub(&c->server->changes, 1);
         if (c->session != NULL) {
@@ -604,8 +662,9 @@ static struct home_served *home_served_new(struct rem_home_server *server, struc
         c->at = lp_self();
         c->class = home_class_of(request->body + sizeof(head), request->body_len - sizeof(head));
         c->cost = home_call_cost(request->body_len, request->bulk_len, request->room);
+        atomic_fetch_add(&server->calls, 1); /* before it is looked whether it is let in */
         c->session = session_take(c, request, head.session, status);
-        if (c->session != NULL && leads(server))
+        if (c->session != NULL && leads(server) && !atomic_load(&server->closing))
                 return c;
         if (c->session != NULL)
                 *status = HOME_NO_SESSION;
@@ -870,6 +929,7 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
         pthread_mutex_init(&server->lock, NULL);
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended);
+        LIST_INIT(&server->joining);
         eng_home_watch(options->store, server_look_all, server);
         server->start.run = server_start;
         lp_post(options->coordinator, &server->start);
@@ -915,11 +975,43 @@ unsigned rem_home_server_changing(struct rem_home_server *server)
         return n + atomic_load(&server->changes); /* behind the sessions: a call is counted before its session is looked at */
 }
 
+/* Homes know from here on that they have no session, and send nothing more. */
+static void server_close(struct lp_msg *msg)
+{
+        struct rem_home_server *server = container_of(msg, struct rem_home_server, close);
+        struct home_session *s;
+
+        if (server->stopped)
+                return;
+        eng_feed_freeze(server->options.store); /* homes may go by what they have for as long as their leases run */
+        while ((s = LIST_FIRST(&server->sessions)) != NULL)
+                session_end(server, s);
+}
+
+void rem_home_server_close(struct rem_home_server *server)
+{
+        if (atomic_exchange(&server->closing, true))
+                return;
+        server->close.run = server_close;
+        lp_post(server->options.coordinator, &server->close);
+}
+
+unsigned rem_home_server_calls(struct rem_home_server *server)
+{
+        return atomic_load(&server->calls);
+}
+
 void rem_home_server_stop(struct rem_home_server *server)
 {
         struct home_session *s;
+        struct watching *w;
 
         server->stopped = true;
+        while ((w = LIST_FIRST(&server->joining)) != NULL) {
+                LIST_REMOVE(w, held);
+                watching_end(w, HOME_NOT_NOW);
+        }
+        lp_timer_stop(server->options.coordinator, &server->join_timer);
         eng_home_watch(server->options.store, NULL, NULL);
         eng_homes_set(server->options.store, NULL);
         if (server->begun)

@@ -1,6 +1,6 @@
 /*
  * remote_term.c - what leaders and candidates ask drive servers (remote.h): OPEN of a drive, PING,
- * RELEASE and STATE of a pool on a node; and telling a client's owner that it is deposed.
+ * RELEASE, STATE and PREPARE of a pool on a node; and telling a client's owner that it is deposed.
  *
  * Each question is one call on the loop that asks. OPEN goes by the log connection, as what it must
  * not be overtaken by; the others by control, so that they wait for no drive.
@@ -39,15 +39,27 @@ void remote_deposed_by(struct rem_client *client, const struct net_call *call)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* False: its node is not known, which is told later. */
-static bool term_call(struct rem_client *client, struct net_call *call, uint16_t node, unsigned wait_ms)
+/* As a call that nobody was reached by: never inside the asking. */
+static void question_unreachable(struct lp_msg *msg)
 {
+        struct rem_question *question = container_of(msg, struct rem_question, msg);
+
+        question->call.outcome = NET_UNREACHABLE;
+        question->call.done(&question->call);
+}
+
+static void term_call(struct rem_client *client, struct rem_question *question, uint16_t node, unsigned wait_ms)
+{
+        struct net_call *call = &question->call;
+
         call->peer = net_peer_find(client->net, node);
-        if (call->peer == NULL)
-                return false;
+        if (call->peer == NULL) { /* its node is not known */
+                question->msg.run = question_unreachable;
+                lp_post(lp_self(), &question->msg);
+                return;
+        }
         call->deadline = lp_now(lp_self()) + (wait_ms != 0 ? wait_ms * 1000ull * 1000 : client->wait_ns);
         net_call(call);
-        return true;
 }
 
 static enum rem_said said_of(const struct net_call *call)
@@ -100,7 +112,7 @@ static enum rem_said refusal_of(struct rem_client *client, const struct net_call
 static bool open_facts(struct rem_open *open, struct rem_facts *facts)
 {
         static const uint8_t any[FMT_ID];
-        const struct net_call *call = &open->call;
+        const struct net_call *call = &open->question.call;
         struct fmt_epoch epoch;
         struct rem_prefix prefix;
         struct rem_before before;
@@ -132,7 +144,7 @@ static bool open_facts(struct rem_open *open, struct rem_facts *facts)
 
 static void open_called(struct net_call *call)
 {
-        struct rem_open *open = container_of(call, struct rem_open, call);
+        struct rem_open *open = container_of(call, struct rem_open, question.call);
         struct rem_facts facts;
 
         open->said = said_of(call);
@@ -142,14 +154,6 @@ static void open_called(struct net_call *call)
                 remote_count(open->client, REM_COUNT_lies);
                 open->said = REM_SAID_REFUSED;
         }
-        open->done(open);
-}
-
-static void open_no_peer(struct lp_msg *msg)
-{
-        struct rem_open *open = container_of(msg, struct rem_open, msg);
-
-        open->said = REM_SAID_UNREACHABLE;
         open->done(open);
 }
 
@@ -164,20 +168,17 @@ void rem_open_ask(struct rem_open *open)
         memcpy(head.drive_id, open->drive_id, FMT_ID);
         memcpy(open->body, &head, sizeof(head));
         memcpy(open->body + sizeof(head), client->options.cluster, FMT_ID);
-        memset(&open->call, 0, sizeof(open->call));
-        open->call.link = NET_LOG;
-        open->call.lane = (uint16_t)(2 * rem_place_lane(&place) + 1);
-        open->call.operation = REM_OPEN;
-        open->call.body = open->body;
-        open->call.body_len = sizeof(head) + FMT_ID;
-        open->call.done = open_called;
-        if (term_call(open->client, &open->call, open->node, open->wait_ms))
-                return;
-        open->msg.run = open_no_peer;
-        lp_post(lp_self(), &open->msg);
+        memset(&open->question.call, 0, sizeof(open->question.call));
+        open->question.call.link = NET_LOG;
+        open->question.call.lane = (uint16_t)(2 * rem_place_lane(&place) + 1);
+        open->question.call.operation = REM_OPEN;
+        open->question.call.body = open->body;
+        open->question.call.body_len = sizeof(head) + FMT_ID;
+        open->question.call.done = open_called;
+        term_call(open->client, &open->question, open->node, open->wait_ms);
 }
 
-/* ---- PING, RELEASE, STATE -------------------------------------------------------------------- */
+/* ---- PING, RELEASE, STATE, PREPARE -------------------------------------------------------------------- */
 
 static void pool_call_fill(struct net_call *call, uint8_t *body, uint32_t pool, uint32_t operation,
                            const struct eng_term *term)
@@ -197,7 +198,7 @@ static void pool_call_fill(struct net_call *call, uint8_t *body, uint32_t pool, 
 
 static void ping_called(struct net_call *call)
 {
-        struct rem_ping *ping = container_of(call, struct rem_ping, call);
+        struct rem_ping *ping = container_of(call, struct rem_ping, question.call);
         struct rem_pool_head head;
         uint64_t left;
 
@@ -215,26 +216,15 @@ static void ping_called(struct net_call *call)
         ping->done(ping);
 }
 
-static void ping_no_peer(struct lp_msg *msg)
-{
-        struct rem_ping *ping = container_of(msg, struct rem_ping, msg);
-
-        ping->said = REM_SAID_UNREACHABLE;
-        ping->done(ping);
-}
-
 static void ping_ask(struct rem_ping *ping, uint32_t operation)
 {
         _Static_assert(sizeof(struct rem_head) <= sizeof(ping->body), "room");
         assert(!eng_term_is_none(&ping->client->options.term));
-        pool_call_fill(&ping->call, ping->body, ping->pool, operation, &ping->client->options.term);
-        ping->call.done = ping_called;
+        pool_call_fill(&ping->question.call, ping->body, ping->pool, operation, &ping->client->options.term);
+        ping->question.call.done = ping_called;
         ping->count = 0;
         ping->sent = client_now(ping->client);
-        if (term_call(ping->client, &ping->call, ping->node, ping->wait_ms))
-                return;
-        ping->msg.run = ping_no_peer;
-        lp_post(lp_self(), &ping->msg);
+        term_call(ping->client, &ping->question, ping->node, ping->wait_ms);
 }
 
 void rem_ping_ask(struct rem_ping *ping)
@@ -249,7 +239,7 @@ void rem_release_ask(struct rem_ping *release)
 
 static void state_called(struct net_call *call)
 {
-        struct rem_pool_state *state = container_of(call, struct rem_pool_state, call);
+        struct rem_pool_state *state = container_of(call, struct rem_pool_state, question.call);
         struct rem_pool_head head;
 
         state->said = said_of(call);
@@ -262,22 +252,27 @@ static void state_called(struct net_call *call)
         state->done(state);
 }
 
-static void state_no_peer(struct lp_msg *msg)
-{
-        struct rem_pool_state *state = container_of(msg, struct rem_pool_state, msg);
-
-        state->said = REM_SAID_UNREACHABLE;
-        state->done(state);
-}
-
 void rem_pool_state_ask(struct rem_pool_state *state)
 {
         _Static_assert(sizeof(struct rem_head) <= sizeof(state->body), "room");
-        pool_call_fill(&state->call, state->body, state->pool, REM_STATE, NULL);
-        state->call.done = state_called;
+        pool_call_fill(&state->question.call, state->body, state->pool, REM_STATE, NULL);
+        state->question.call.done = state_called;
         state->count = 0;
-        if (term_call(state->client, &state->call, state->node, state->wait_ms))
-                return;
-        state->msg.run = state_no_peer;
-        lp_post(lp_self(), &state->msg);
+        term_call(state->client, &state->question, state->node, state->wait_ms);
+}
+
+static void prepare_called(struct net_call *call)
+{
+        struct rem_prepare *prepare = container_of(call, struct rem_prepare, question.call);
+
+        prepare->said = said_of(call);
+        prepare->done(prepare);
+}
+
+void rem_prepare_ask(struct rem_prepare *prepare)
+{
+        _Static_assert(sizeof(struct rem_head) <= sizeof(prepare->body), "room");
+        pool_call_fill(&prepare->question.call, prepare->body, prepare->pool, REM_PREPARE, NULL);
+        prepare->question.call.done = prepare_called;
+        term_call(prepare->client, &prepare->question, prepare->node, prepare->wait_ms);
 }

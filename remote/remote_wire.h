@@ -6,13 +6,13 @@
  *             INFO   head, features that the drive is to have, u64
  *             WATCH  head, number of the first superseded value that has not come, u64
  *             OPEN   head, cluster
- *             PING, RELEASE, STATE: head, of a pool; no slot
+ *             PING, RELEASE, STATE, PREPARE: head, of a pool; no slot
  *   answer    status (enum rem_status); of REM_DONE:
  *             OP     prefix, body of the answer           bulk: from offset on, as far as there is room
  *             INFO   prefix, struct rem_info, epoch, history, text of the damage
  *             WATCH  prefix, struct rem_state, reason     bulk: superseded values, | length u32 | value | of each
  *             OPEN   prefix, struct rem_before, and as INFO
- *             PING, STATE: struct rem_pool_head, struct rem_slot of each slot; RELEASE: nothing
+ *             PING, STATE: struct rem_pool_head, struct rem_slot of each slot; RELEASE, PREPARE: nothing
  *             of REM_DEPOSED, REM_GRANTED, REM_OTHER_CLUSTER: struct rem_refusal, or nothing
  */
 #ifndef MILLRACE_REMOTE_WIRE_H
@@ -30,6 +30,7 @@ enum rem_operation {
         REM_PING,
         REM_RELEASE,
         REM_STATE,
+        REM_PREPARE,
         REM_END
 };
 _Static_assert(REM_END - REM_OPERATIONS == REM_OPERATIONS_COUNT, "remote.h");

@@ -1,6 +1,6 @@
 /*
  * served_term.c - what a drive server says to leaders and candidates: OPEN of one drive, on its owner
- * loop; PING, RELEASE and STATE of a pool, on the connection's loop.
+ * loop; PING, RELEASE, STATE and PREPARE of a pool, on the connection's loop.
  *
  * What binds the drives of a pool is decided under the pool's lock (grant.c), in this order: an OPEN
  * ends the renewals of older terms, then the drive is asked, which refuses older terms from there on;
@@ -78,16 +78,21 @@ void served_unbind(struct rem_served *served)
 static void served_open_durable(struct served_request *r)
 {
         struct rem_served *served = r->served;
+        const struct rem_server_options *options = &served->server->options;
         struct rem_before before;
+        bool newer;
 
         pthread_mutex_lock(&served->in->lock);
         before = served->durable;
+        newer = eng_term_compare(&r->head.term, &served->in->grant.opened) > 0;
         if (eng_term_compare(&r->head.term, &before.term) >= 0) {
                 served->durable.term = served->serves = r->head.term;
                 memcpy(served->durable.cluster, r->op.open.cluster, FMT_ID);
         }
         rem_grant_opened(&served->in->grant, served->slot, &r->head.term);
         pthread_mutex_unlock(&served->in->lock);
+        if (newer && options->opened != NULL)
+                options->opened(options->opened_arg);
         served->identity.features |= FMT_FEATURE_TERMS;
         served_facts_say(r, &before);
 }
@@ -178,7 +183,7 @@ void served_open(struct lp_msg *msg)
         eng_drive_submit(served->drive, &r->op);
 }
 
-/* ---- PING, RELEASE, STATE -------------------------------------------------------------------- */
+/* ---- PING, RELEASE, STATE, PREPARE -------------------------------------------------------------------- */
 
 /* An answer with memory of its own. */
 struct pool_answer {
@@ -272,7 +277,7 @@ static enum rem_status pool_do(const struct rem_server *server, struct rem_pool 
         out->newest = g->seen;
         out->opened = g->opened;
         out->flags = (uint16_t)((g->released ? REM_POOL_RELEASED : 0) | (g->any ? REM_POOL_HEARD : 0));
-        out->note = (uint16_t)atomic_load(&server->note);
+        out->note = (uint16_t)(atomic_load(&server->note) | (pool->prepared ? REM_NOTE_PREPARED : 0));
         return pool_status(says);
 }
 
@@ -343,6 +348,37 @@ void rem_server_note(struct rem_server *server, unsigned note)
         atomic_store(&server->note, note);
 }
 
+int rem_server_prepared(struct rem_server *server, uint32_t number, bool prepared)
+{
+        struct rem_pool *pool = server_pool(server, number);
+
+        if (pool == NULL)
+                return -ENOMEM;
+        pthread_mutex_lock(&pool->lock);
+        pool->prepared = prepared;
+        pthread_mutex_unlock(&pool->lock);
+        return 0;
+}
+
+/* Not by the pool's lock: whoever is asked may say so at once. */
+static void pool_prepare(struct rem_server *server, struct net_request *request, uint32_t pool)
+{
+        static const enum rem_status status[] = {
+                [REM_PREPARED_NO] = REM_FAILED, [REM_PREPARED_SOON] = REM_BUSY, [REM_PREPARED_YES] = REM_DONE};
+        const struct rem_server_options *options = &server->options;
+        struct net_answer answer = {.status = REM_FAILED};
+
+        if (options->prepare != NULL && !atomic_load(&server->distrusts))
+                answer.status = (int32_t)status[options->prepare(options->prepare_arg, pool)];
+        request->answered = NULL;
+        net_reply(request, &answer);
+}
+
+static bool has_no_term(uint32_t operation)
+{
+        return operation == REM_STATE || operation == REM_PREPARE;
+}
+
 void server_pool_request(struct rem_server *server, struct net_request *request)
 {
         static const uint8_t none[FMT_ID];
@@ -357,13 +393,15 @@ void server_pool_request(struct rem_server *server, struct net_request *request)
         if (!sound || head.zero != 0 || head.flags != 0 || head.slot != 0 || head.offset != 0 ||
             head.incarnation != 0 || head.session != 0 || head.commits != 0 ||
             memcmp(head.drive_id, none, FMT_ID) != 0 || !eng_term_is_sound(&head.term) ||
-            eng_term_is_none(&head.term) != (request->operation == REM_STATE)) {
+            eng_term_is_none(&head.term) != has_no_term(request->operation)) {
                 pool_refuse(request, REM_BAD);
                 return;
         }
         pool = pool_find(server, head.pool);
         if (pool == NULL)
                 pool_refuse(request, REM_UNKNOWN_DRIVE);
+        else if (request->operation == REM_PREPARE)
+                pool_prepare(server, request, head.pool);
         else
                 pool_answer(server, request, pool, &head.term);
 }

@@ -610,6 +610,24 @@ void srv_link_keep(struct srv_link *link)
         say_lines(link);
 }
 
+void srv_link_warm(struct srv_link *link)
+{
+        uint16_t node[CL_MEMBERS_MAX];
+        unsigned count, i;
+
+        pthread_mutex_lock(&link->lock);
+        count = link->view.count;
+        for (i = 0; i < count; i++)
+                node[i] = link->view.members[i].number;
+        pthread_mutex_unlock(&link->lock);
+        for (i = 0; i < count; i++) {
+                struct net_peer *peer = net_peer_find(link->net, node[i]);
+
+                if (peer != NULL)
+                        net_peer_connect(peer);
+        }
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static void link_stopped(void *arg)

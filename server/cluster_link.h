@@ -76,6 +76,8 @@ int srv_link_check_files(const struct srv_settings *settings, struct srv_error *
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* A further party of this process, which nobody connects to: link->home_net. */
 int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
+/* Connections to all nodes are opened, which else the first questions would wait for. */
+void srv_link_warm(struct srv_link *link);
 /* SIGHUP: key_file and root credentials are read again; connections from now on are judged by them. */
 void srv_link_reload(struct srv_link *link);
 /* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */

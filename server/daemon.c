@@ -381,6 +381,8 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 rv = -EINVAL; /* before anything is formatted */
         if (rv == 0)
                 rv = srv_loops_make(loop_count, slots, &d->loops, error);
+        if (rv == 0 && d->lead != NULL) /* last of what needs no right to lead */
+                rv = srv_lead_claim(d->lead, error);
         if (rv == 0)
                 rv = open_store(d, error);
         if (rv == 0)

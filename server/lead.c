@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,28 +20,39 @@
 #define RELEASE_WAIT_MS 2000
 #define DRIVE_WAIT_MS   4750u  /* 1.25 T + 1 s: drives that were granted to another leader are free again */
 #define WHOLE_WAIT_MS   45000u /* the whole pool was stopped: its nodes may be on their way */
+#define KEEP_S          1
+#define SETTLE_LEAST_MS 5u
+#define SETTLE_MS       150u /* for calls under way, before it hands over */
 #define LEAD_ENDED      3 /* exit status: it does not lead any more */
 
 /* ---- the node process ------------------------------------------------------------------------ */
 
-/* Waits for the end of the node process, and of this one with it. */
+/* Waits for the end of the node process, and of this one with it. One that is prepared is told when to lead. */
 static void *watch_node(void *arg)
 {
-        int pair = *(const int *)arg;
-        char byte;
+        struct srv_lead *lead = arg;
+        uint8_t told[sizeof(struct srv_lead_go)];
+        size_t has = 0;
         ssize_t n;
 
-        do
-                n = read(pair, &byte, 1);
-        while (n > 0 || (n < 0 && errno == EINTR));
+        while ((n = read(lead->spec.pair, told + has, sizeof(told) - has)) > 0 || (n < 0 && errno == EINTR)) {
+                has += n > 0 ? (size_t)n : 0;
+                if (has < sizeof(told))
+                        continue;
+                memcpy(&lead->go, told, sizeof(told));
+                sem_post(&lead->told);
+                has = 0;
+        }
         _exit(LEAD_ENDED);
 }
 
 static int begin_watch(struct srv_lead *lead, struct srv_error *error)
 {
         pthread_t thread;
-        int rv = -pthread_create(&thread, NULL, watch_node, &lead->spec.pair);
+        int rv;
 
+        sem_init(&lead->told, 0, 0);
+        rv = -pthread_create(&thread, NULL, watch_node, lead);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
         pthread_detach(thread);
@@ -76,6 +88,38 @@ struct claiming {
         sem_t done;
 };
 
+/* On the link's loop, until it is done. */
+static void claiming_wait(struct claiming *claiming, void (*start)(void *arg))
+{
+        sem_init(&claiming->done, 0, 0);
+        srv_link_call(&claiming->lead->link, start, claiming);
+        srv_link_wait(&claiming->done);
+        sem_destroy(&claiming->done);
+}
+
+static void boot_taken(struct cl_boot_take *take)
+{
+        sem_post(&((struct claiming *)take->arg)->done);
+}
+
+static void start_boot(void *arg)
+{
+        struct claiming *claiming = arg;
+
+        cl_boot_take(&claiming->lead->boot);
+}
+
+/* It is a party of net/ by that, and claims with it. */
+static int lead_take_boot(struct srv_lead *lead, struct srv_error *error)
+{
+        const struct srv_settings *s = lead->link.settings;
+        struct claiming claiming = {.lead = lead};
+
+        lead->boot = (struct cl_boot_take){.etcd = lead->link.etcd, .cluster = s->cluster, .node = s->number, .done = boot_taken, .arg = &claiming};
+        claiming_wait(&claiming, start_boot);
+        return lead->boot.rv == 0 ? 0 : srv_fail(error, lead->boot.rv, "this node does not lead the pool: %s", lead->boot.text);
+}
+
 static void claim_done(struct cl_claim *claim)
 {
         sem_post(&((struct claiming *)claim->arg)->done);
@@ -94,12 +138,13 @@ static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
         struct claiming claiming = {.lead = lead};
 
         lead->claim = (struct cl_claim){.etcd = lead->link.etcd, .cluster = s->cluster, .pool = lead->spec.pool, .node = s->number,
-                                        .leader_revision = lead->spec.leader_revision, .done = claim_done, .arg = &claiming};
-        sem_init(&claiming.done, 0, 0);
-        srv_link_call(&lead->link, start_claim, &claiming);
-        srv_link_wait(&claiming.done);
-        sem_destroy(&claiming.done);
-        return lead->claim.rv == 0 ? 0 : srv_fail(error, lead->claim.rv, "this node does not lead the pool: %s", lead->claim.text);
+                                        .boot_taken = lead->boot.boot, .leader_revision = lead->go.leader_revision, .done = claim_done, .arg = &claiming};
+        claiming_wait(&claiming, start_claim);
+        if (lead->claim.rv != 0)
+                return srv_fail(error, lead->claim.rv, "this node does not lead the pool: %s", lead->claim.text);
+        if (memcmp(&lead->claim.format, &lead->format, sizeof(lead->format)) != 0) /* what connects it is of another cluster, or generation */
+                return srv_fail(error, -EREMCHG, "this node does not lead the pool: etcd was written anew meanwhile");
+        return 0;
 }
 
 /* Peers are known from it, so the first one is waited for. */
@@ -113,7 +158,8 @@ static int wait_for_view(struct srv_lead *lead, struct srv_error *error)
 
         while (revision == 0 && lp_clock() < until) {
                 if (srv_link_view(&lead->link, &view, &rv, text) == 0) {
-                        revision = view.revision;
+                        revision = view.has_format ? view.revision : 0;
+                        lead->format = view.format;
                         cl_view_free(&view);
                 }
                 if (revision == 0)
@@ -138,17 +184,22 @@ static void lead_lost(void *arg, struct net_request *request)
         rem_home_server_lost(atomic_load(&((struct srv_lead *)arg)->homes), request);
 }
 
+/* What connections may be made of before there is a term: it says who this is. */
 static int connect_lead(struct srv_lead *lead, struct srv_error *error)
 {
         static const struct net_handler handler = {.bulk = lead_bulk, .request = lead_request, .lost = lead_lost};
-        struct srv_link_party party = {.party = lead->claim.term.node, .pool = lead->spec.pool, .boot = lead->claim.term.boot, .format = &lead->claim.format,
+        struct srv_link_party party = {.party = cl_party(lead->link.settings->number, lead->spec.pool), .pool = lead->spec.pool, .boot = lead->boot.boot, .format = &lead->format,
                                        .handler = &handler, .handler_arg = lead};
-        struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
-        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .may_lose = true, .silent = lead->spec.silent, .ended = on_ended, .says = on_says, .arg = lead};
-        int rv = srv_link_connect(&lead->link, &party, error);
 
-        if (rv != 0)
-                return rv;
+        return srv_link_connect(&lead->link, &party, error);
+}
+
+static int make_leader(struct srv_lead *lead, struct srv_error *error)
+{
+        struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
+        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .may_lose = true, .silent = lead->go.silent, .ended = on_ended, .says = on_says, .arg = lead};
+        int rv;
+
         client.net = lead->link.net;
         memcpy(client.cluster, lead->claim.format.cluster_id, sizeof(client.cluster));
         rv = rem_client_new(&client, &lead->link.client);
@@ -170,9 +221,11 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
                 return 0;
         if (srv_lead_parse(settings->lead, &lead->spec) != 0)
                 return srv_fail(error, -EINVAL, "lead: is for the node process alone");
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the node process is gone by now, its end of the pair is closed */
         prctl(PR_SET_NAME, "millraced-lead");
         if (lead->spec.pools > 1)
                 srv_log_about(lead->spec.pool);
+        lead->go = (struct srv_lead_go){.leader_revision = lead->spec.leader_revision, .silent = lead->spec.silent};
         rv = begin_watch(lead, error);
         if (rv == 0)
                 rv = srv_loops_plan(settings, SRV_PART_LEADER, &loops, &slots, error);
@@ -183,11 +236,35 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         if (rv == 0)
                 rv = wait_for_view(lead, error);
         if (rv == 0)
-                rv = lead_take_key(lead, error);
+                rv = lead_take_boot(lead, error);
         if (rv == 0)
                 rv = connect_lead(lead, error);
         *out = lead;
         return rv;
+}
+
+/* Until the node process says so. Nodes that come meanwhile are met. */
+static void wait_to_lead(struct srv_lead *lead)
+{
+        struct timespec until;
+
+        srv_link_warm(&lead->link);
+        tell_node(lead, SRV_LEADER_WAITS);
+        do {
+                srv_link_keep(&lead->link);
+                clock_gettime(CLOCK_MONOTONIC, &until);
+                until.tv_sec += KEEP_S;
+        } while (sem_clockwait(&lead->told, CLOCK_MONOTONIC, &until) != 0);
+}
+
+int srv_lead_claim(struct srv_lead *lead, struct srv_error *error)
+{
+        int rv;
+
+        if (lead->spec.prepared)
+                wait_to_lead(lead);
+        rv = lead_take_key(lead, error);
+        return rv == 0 ? make_leader(lead, error) : rv;
 }
 
 void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
@@ -347,11 +424,27 @@ static void start_release(struct lp_msg *msg)
         cl_leader_release(releasing->lead->leader, lead_released, releasing);
 }
 
+/*
+ * What homes ask from here on is for the next leader. What they have asked is answered, also that it was not let in: else nobody
+ * knows what became of it. What is on its way comes within the first milliseconds.
+ */
+static void settle_calls(struct rem_home_server *homes)
+{
+        unsigned i;
+
+        rem_home_server_close(homes);
+        for (i = 0; i < SETTLE_MS && (i < SETTLE_LEAST_MS || rem_home_server_calls(homes) > 0); i++)
+                usleep(1000);
+}
+
 void srv_lead_leave(struct srv_lead *lead, int status)
 {
         static struct releasing releasing;
+        struct rem_home_server *homes = atomic_load(&lead->homes);
         struct timespec until;
 
+        if (homes != NULL)
+                settle_calls(homes);
         if (lead->coordinator != NULL) {
                 releasing = (struct releasing){.msg.run = start_release, .lead = lead};
                 sem_init(&releasing.done, 0, 0);

@@ -8,6 +8,8 @@
 #ifndef MILLRACE_SERVER_LEAD_H
 #define MILLRACE_SERVER_LEAD_H
 
+#include <semaphore.h>
+
 #include "cluster_leader.h"
 #include "remote_home.h"
 #include "server/cluster_link.h"
@@ -17,7 +19,11 @@ struct srv_admin;
 
 struct srv_lead {
         struct srv_lead_spec spec;
+        struct srv_lead_go go; /* by which it claims: of the watching thread until `told` */
+        sem_t told;
         struct srv_link link;
+        struct cl_boot_take boot;
+        struct cl_format format; /* that its connections were made by */
         struct cl_claim claim;
         struct cl_leader *leader;
         struct rem_home_server *_Atomic homes; /* NULL: not yet */
@@ -26,8 +32,16 @@ struct srv_lead {
         bool serves_told, whole_told;
 };
 
-/* As --lead says. Blocks until the leader key is this process's. NULL, where there is no --lead. Negative errno, with a line. */
+/*
+ * As --lead says. What needs no leader key: it reaches etcd, has a boot number, and may be connected to other nodes. NULL, where
+ * there is no --lead. Negative errno, with a line.
+ */
 int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, struct srv_error *error);
+/*
+ * Blocks until the leader key is this process's: at once, or, if it was started as one that waits, when the node process has
+ * told it to. Negative errno, with a line.
+ */
+int srv_lead_claim(struct srv_lead *lead, struct srv_error *error);
 /* What the store is opened with. */
 void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
 /* The store is open, and not started: other processes may be homes of it. -ENOMEM, with a line. */

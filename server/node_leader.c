@@ -14,10 +14,10 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,13 +25,14 @@
 int srv_lead_parse(const char *text, struct srv_lead_spec *out)
 {
         unsigned long long cluster_id, generation, random, silent;
-        unsigned whole_stop;
+        unsigned whole_stop, prepared;
         int end = -1;
 
-        if (sscanf(text, "%u:%u:%u:%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->node, &out->pool, &out->pools, &out->leads, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
-                   &out->seen.revision, &out->pair, &end) != 12 ||
+        if (sscanf(text, "%u:%u:%u:%u:%" SCNd64 ":%u:%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->node, &out->pool, &out->pools, &out->leads, &out->leader_revision, &prepared, &whole_stop, &silent, &cluster_id,
+                   &generation, &random, &out->seen.revision, &out->pair, &end) != 13 ||
             out->node < 1 || out->node > CL_NODE_LAST || out->pool < 1 || out->pool > CL_POOLS_MAX || out->leads < 1 || end < 0 || text[end] != '\0')
                 return -EINVAL;
+        out->prepared = prepared != 0;
         out->whole_stop = whole_stop != 0;
         out->silent = silent;
         out->seen.cluster_id = cluster_id;
@@ -62,23 +63,37 @@ void srv_node_leader_init(struct srv_node_leader *leader, unsigned pool)
         leader->pair = -1;
 }
 
-/* Between fork() and exec() of a process with threads: calls that are allowed in a signal handler alone. */
-static void become_leader(char *const argv[], const int *fds, unsigned count, pid_t parent)
+/*
+ * Not by fork(): that copies what loops have registered with the kernel, and the drives that this node serves would stand still
+ * meanwhile. What a terminal sends to the node process comes to the other one through that, which is why it has a group of its
+ * own.
+ */
+static int spawn_leader(char *const argv[], const int *fds, unsigned count, pid_t *out)
 {
+        posix_spawn_file_actions_t files;
+        posix_spawnattr_t attributes;
         sigset_t signals;
         unsigned i;
+        int rv = -posix_spawn_file_actions_init(&files);
 
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setpgid(0, 0); /* what a terminal sends to the node process comes through that */
-        if (getppid() != parent)
-                _exit(1);
+        if (rv != 0)
+                return rv;
+        rv = -posix_spawnattr_init(&attributes);
+        if (rv != 0) {
+                posix_spawn_file_actions_destroy(&files);
+                return rv;
+        }
         srv_signals(&signals);
-        sigprocmask(SIG_SETMASK, &signals, NULL); /* one that is told to end before it has begun hands over as any other */
-        for (i = 0; i < count; i++)
-                if (fds[i] >= 0)
-                        fcntl(fds[i], F_SETFD, 0);
-        execv("/proc/self/exe", argv);
-        _exit(2);
+        posix_spawnattr_setsigmask(&attributes, &signals); /* one that is told to end before it has begun hands over as any other */
+        posix_spawnattr_setpgroup(&attributes, 0);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+        for (i = 0; rv == 0 && i < count; i++)
+                rv = -posix_spawn_file_actions_adddup2(&files, fds[i], fds[i]); /* it is not closed then */
+        if (rv == 0)
+                rv = -posix_spawn(out, "/proc/self/exe", &files, &attributes, argv, environ);
+        posix_spawnattr_destroy(&attributes);
+        posix_spawn_file_actions_destroy(&files);
+        return rv;
 }
 
 int srv_node_leader_start(struct srv_node_leader *leader, const char *program, const struct srv_settings *settings, const struct srv_lead_spec *spec)
@@ -86,7 +101,6 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
         char text[256], config[64];
         char *args[] = {(char *)(uintptr_t)program, config, text, NULL};
         int pair[2], file, rv = settings_file(settings, &file);
-        pid_t parent = getpid();
 
         if (rv != 0)
                 return rv;
@@ -96,14 +110,12 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", file);
-        snprintf(text, sizeof(text), "--lead=%u:%u:%u:%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->node, spec->pool, spec->pools, spec->leads, spec->leader_revision, spec->whole_stop ? 1u : 0u,
+        snprintf(text, sizeof(text), "--lead=%u:%u:%u:%u:%" PRId64 ":%u:%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->node, spec->pool, spec->pools, spec->leads, spec->leader_revision,
+                 spec->prepared ? 1u : 0u, spec->whole_stop ? 1u : 0u,
                  (unsigned long long)spec->silent, (unsigned long long)spec->seen.cluster_id, (unsigned long long)spec->seen.generation.number, (unsigned long long)spec->seen.generation.random,
                  spec->seen.revision, pair[1]);
         fcntl(pair[0], F_SETFL, O_NONBLOCK);
-        leader->pid = fork();
-        if (leader->pid == 0)
-                become_leader(args, (int[]){pair[1], file}, 2, parent);
-        rv = leader->pid < 0 ? -errno : 0;
+        rv = spawn_leader(args, (int[]){pair[1], file}, 2, &leader->pid);
         close(pair[1]);
         close(file);
         if (rv != 0) {
@@ -112,11 +124,23 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         leader->pair = pair[0];
-        leader->listens = leader->serves = leader->whole = false;
+        leader->listens = leader->serves = leader->whole = leader->waits = false;
+        leader->idle = spec->prepared;
         leader->pools = spec->pools;
         leader->begun = lp_clock();
         leader->leader_revision = spec->leader_revision;
         return 0;
+}
+
+void srv_node_leader_go(struct srv_node_leader *leader, const struct srv_lead_go *go)
+{
+        if (leader->pid == 0 || !leader->idle)
+                return;
+        leader->idle = false;
+        leader->begun = lp_clock();
+        leader->leader_revision = go->leader_revision;
+        if (send(leader->pair, go, sizeof(*go), MSG_NOSIGNAL) != sizeof(*go)) /* it has ended, and is reaped soon */
+                srv_log(SRV_LOG_WARNING, "the leader process cannot be told: %s", strerror(errno));
 }
 
 static void hear(struct srv_node_leader *leader)
@@ -126,6 +150,7 @@ static void hear(struct srv_node_leader *leader)
 
         while (leader->pair >= 0 && (n = read(leader->pair, said, sizeof(said))) > 0)
                 for (i = 0; i < n; i++) {
+                        leader->waits |= said[i] == SRV_LEADER_WAITS;
                         leader->listens |= said[i] == SRV_LEADER_LISTENS;
                         leader->serves |= said[i] == SRV_LEADER_SERVES;
                         leader->whole = (leader->whole || said[i] == SRV_LEADER_WHOLE) && said[i] != SRV_LEADER_LACKS;
@@ -149,15 +174,18 @@ static void leader_reaped(struct srv_node_leader *leader, int status)
         close(leader->pair);
         leader->pair = -1;
         leader->pid = 0;
-        leader->failures = leader->serves ? 0 : leader->failures + 1;
+        if (!leader->idle)
+                leader->failures = leader->serves ? 0 : leader->failures + 1;
         leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
-        leader->listens = leader->serves = leader->whole = false;
-        if (WIFSIGNALED(status))
+        if (leader->idle)
+                srv_log(SRV_LOG_INFO, "the process that waited to lead%s has ended", leader_of(leader, of));
+        else if (WIFSIGNALED(status))
                 srv_log(SRV_LOG_WARNING, "the leader process%s was ended by signal %d", leader_of(leader, of), WTERMSIG(status));
         else if (WEXITSTATUS(status) != 0)
                 srv_log(SRV_LOG_INFO, "the leader process%s has ended (%d)", leader_of(leader, of), WEXITSTATUS(status));
         else
                 srv_log(SRV_LOG_INFO, "the leader process%s has handed over", leader_of(leader, of));
+        leader->listens = leader->serves = leader->whole = leader->waits = leader->idle = false;
 }
 
 void srv_node_leader_look(struct srv_node_leader *leader)

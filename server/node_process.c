@@ -13,6 +13,7 @@
 #include "server/cluster_secrets.h"
 #include "server/node_folders.h"
 #include "server/node_gateway.h"
+#include "server/node_hand_over.h"
 #include "server/node_leader.h"
 #include "server/node_reseed.h"
 #include "server/notify.h"
@@ -39,7 +40,9 @@
 #define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
 #define GIVE_BACK_MOST 60u /* times the first pause, between two hand-overs of one pool: doubled each time that it comes back soon */
+#define PREPARED_NS    (5 * NS_A_SECOND)       /* that the next leader is kept ready behind a hand-over */
 #define GAVE_BACK_NS   (3 * NS_A_SECOND)       /* that others have to take it */
+#define NOT_NEEDED_NS  (10 * NS_A_SECOND)      /* after a process that waited to lead in vain: no other one for so long */
 #define SETTLE_MS      5000u /* for what is being done with folders: what was seen is kept where nothing is */
 
 /* A pool of the cluster. owner: the main thread, but for what is under the lock */
@@ -53,11 +56,16 @@ struct node_pool {
         uint64_t since;  /* lp_clock(): since when another node goes before this one, which leads; 0: none does */
         uint64_t pause;  /* before it is handed over once more */
         uint64_t handed; /* lp_clock(): when it was handed over; 0: never */
+        struct srv_hand_over hand_over; /* while another node is got ready to lead */
+        uint64_t idle_until; /* lp_clock(): no process is started that waits to lead */
+        bool has_idle, says_prepared; /* at the last look: a process waits to lead; others were told so */
         /* under the node's lock: what the elector has said last */
         bool wanted, whole_stop;
         uint64_t silent;
         int64_t wanted_revision;
         unsigned before; /* nodes that go before this one */
+        uint64_t asked;  /* lp_clock(): when this node was asked last to be ready to lead; 0: never */
+        enum rem_prepared prepared; /* what is said to who asks */
         char waits[160];
 };
 
@@ -90,6 +98,7 @@ struct node {
         sem_t joined;
         struct lp_msg hurry_msg;
         atomic_bool hurry_posted;
+        bool prepares; /* under lock: it serves, and may be asked to be ready to lead */
         pthread_mutex_t lock;
 };
 
@@ -372,7 +381,7 @@ static void hurry_now(struct lp_msg *msg)
         hurry(n);
 }
 
-/* On the loop of a connection: the leader has handed over. */
+/* On the loop of a connection: the leader has handed over, or there is another. */
 static void on_released(void *arg)
 {
         struct node *n = arg;
@@ -381,6 +390,32 @@ static void on_released(void *arg)
                 return;
         n->hurry_msg.run = hurry_now;
         lp_post(n->link.loops.loops[0], &n->hurry_msg);
+}
+
+/*
+ * On the loop of a connection: the leader of a pool is about to hand over, and this node is to be ready. The main thread makes
+ * it so (be_ready_to_lead()).
+ */
+static enum rem_prepared on_prepare(void *arg, uint32_t number)
+{
+        enum rem_prepared prepared = REM_PREPARED_NO;
+        struct node *n = arg;
+        struct node_pool *pool;
+        bool wake = false;
+
+        if (number < CL_POOL || number > CL_POOLS_MAX)
+                return prepared;
+        pool = &n->pools[number - CL_POOL];
+        pthread_mutex_lock(&n->lock);
+        if (n->prepares) {
+                prepared = pool->prepared;
+                wake = prepared == REM_PREPARED_SOON && pool->asked == 0;
+                pool->asked = prepared == REM_PREPARED_NO ? 0 : lp_clock();
+        }
+        pthread_mutex_unlock(&n->lock);
+        if (wake)
+                srv_link_wake(&n->link);
+        return prepared;
 }
 
 static void begin_elections(void *arg)
@@ -497,13 +532,23 @@ static unsigned pools_a_node(const struct cl_view *view)
         return nodes == 0 ? 1 : (view->pool_count + nodes - 1) / nodes;
 }
 
-static void start_leader(struct node *n, struct node_pool *pool, int64_t leader_revision, bool whole_stop, uint64_t silent)
+static void say_tries(const struct node_pool *pool, unsigned pools)
+{
+        if (pools > 1)
+                srv_log(SRV_LOG_INFO, "this node tries to lead pool %u", pool->number);
+        else
+                srv_log(SRV_LOG_INFO, "this node tries to lead the pool");
+}
+
+/* waits: it is told to lead later, if at all. */
+static void start_leader(struct node *n, struct node_pool *pool, int64_t leader_revision, bool waits, bool whole_stop, uint64_t silent)
 {
         struct srv_lead_spec spec = {.node = n->own.number,
                                      .pool = pool->number,
                                      .pools = n->view.pool_count,
                                      .leads = pools_a_node(&n->view),
                                      .leader_revision = leader_revision,
+                                     .prepared = waits,
                                      .whole_stop = whole_stop,
                                      .silent = silent};
         int rv;
@@ -512,10 +557,10 @@ static void start_leader(struct node *n, struct node_pool *pool, int64_t leader_
         rv = srv_node_leader_start(&pool->leader, n->program, n->settings, &spec);
         if (rv != 0)
                 srv_log(SRV_LOG_ERROR, "cannot start a leader process: %s", strerror(-rv));
-        else if (spec.pools > 1)
-                srv_log(SRV_LOG_INFO, "this node tries to lead pool %u", pool->number);
+        else if (waits)
+                srv_log(SRV_LOG_INFO, "the leader of pool %u is about to hand over: this node gets ready to lead it", pool->number);
         else
-                srv_log(SRV_LOG_INFO, "this node tries to lead the pool");
+                say_tries(pool, spec.pools);
 }
 
 /*
@@ -528,12 +573,16 @@ static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned befo
 
         if (before == 0 || pool->leader.pid == 0 || !pool->leader.serves || !pool->leader.whole || !leads_here(n, pool->number)) {
                 pool->since = 0;
+                if (!pool->handed || now - pool->handed > PREPARED_NS) /* the next one is kept ready until it leads */
+                        srv_hand_over_end(&pool->hand_over);
                 return;
         }
         if (pool->since == 0)
                 pool->since = now;
         if (now - pool->since < pause || (n->handed != 0 && now - n->handed < pause) || (pool->handed != 0 && now - pool->handed < pool->pause))
                 return;
+        if (!srv_hand_over_ready(&pool->hand_over, &n->link, &n->view, pool->number, true))
+                return; /* and the link is woken when it is */
         srv_log(SRV_LOG_INFO, "pool %u is handed over: another node leads it in its turn", pool->number);
         pool->pause = pool->handed == 0 || now - pool->handed > most ? pause : pool->pause < most / 2 ? 2 * pool->pause : most;
         pool->handed = n->handed = now;
@@ -545,6 +594,82 @@ static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned befo
 static bool was_given_back(const struct node_pool *pool)
 {
         return pool->handed != 0 && pool->leader.failures == 0 && lp_clock() - pool->handed < GAVE_BACK_NS;
+}
+
+static bool has_slots(const struct cl_pool *pool, uint16_t node)
+{
+        const struct eng_epoch_info *epoch = &pool->epoch;
+        unsigned slot;
+
+        for (slot = 0; slot < epoch->slots; slot++)
+                if ((epoch->gone >> slot & 1) == 0 && epoch->slot[slot].site.node == node)
+                        return true;
+        return false;
+}
+
+static bool may_get_ready(const struct node *n, const struct node_pool *pool)
+{
+        const struct srv_node_leader *leader = &pool->leader;
+        const struct cl_pool *seen = cl_view_pool(&n->view, pool->number);
+
+        return n->signo == 0 && !n->distrusts && n->view_error == 0 && seen->is_led && seen->leader.node != n->settings->number && lp_clock() >= leader->rest_until &&
+               lp_clock() >= pool->idle_until && has_slots(seen, n->settings->number);
+}
+
+/* Others let this node go first while it says so: until it leads, which they see in etcd by then. */
+static void say_prepared(struct node *n, struct node_pool *pool)
+{
+        const struct srv_node_leader *leader = &pool->leader;
+        const bool is = leader->pid != 0 && leader->waits && !leader->listens;
+
+        if (is != pool->says_prepared && rem_server_prepared(n->server, pool->number, is) == 0)
+                pool->says_prepared = is;
+}
+
+/*
+ * A leader is about to hand over, and asks this node to be ready: a process is started that does all that needs no right, and
+ * waits. It is ended when nobody asks for it any more.
+ */
+static void be_ready_to_lead(struct node *n, struct node_pool *pool)
+{
+        const struct cl_pool *seen = cl_view_pool(&n->view, pool->number);
+        struct srv_node_leader *leader = &pool->leader;
+        uint64_t asked, now;
+
+        pthread_mutex_lock(&n->lock);
+        now = lp_clock(); /* not before it was asked */
+        asked = pool->asked;
+        if (asked != 0 && now - asked >= CL_KEEP_MS * 1000000ull)
+                asked = pool->asked = 0;
+        pthread_mutex_unlock(&n->lock);
+        if (leader->pid == 0 && pool->has_idle)
+                pool->idle_until = now + NOT_NEEDED_NS; /* it ended by itself */
+        if (asked == 0 && leader->pid != 0 && leader->idle) {
+                srv_node_leader_kill(leader, "nobody hands over to it");
+                pool->idle_until = now + NOT_NEEDED_NS;
+        }
+        if (asked != 0 && leader->pid == 0 && may_get_ready(n, pool))
+                start_leader(n, pool, seen->leader_revision, true, false, 0);
+        pool->has_idle = leader->pid != 0 && leader->idle;
+        say_prepared(n, pool);
+        pthread_mutex_lock(&n->lock);
+        if (leader->pid != 0)
+                pool->prepared = !leader->idle ? REM_PREPARED_NO : leader->waits ? REM_PREPARED_YES : REM_PREPARED_SOON;
+        else
+                pool->prepared = may_get_ready(n, pool) ? REM_PREPARED_SOON : REM_PREPARED_NO;
+        pthread_mutex_unlock(&n->lock);
+}
+
+static void lead_pool(struct node *n, struct node_pool *pool, int64_t revision, bool whole_stop, uint64_t silent)
+{
+        struct srv_node_leader *leader = &pool->leader;
+
+        if (leader->pid == 0) {
+                start_leader(n, pool, revision, false, whole_stop, silent);
+        } else if (leader->idle) {
+                say_tries(pool, n->view.pool_count);
+                srv_node_leader_go(leader, &(struct srv_lead_go){.leader_revision = revision, .silent = silent});
+        }
 }
 
 static void look_at_leader(struct node *n, struct node_pool *pool)
@@ -568,8 +693,9 @@ static void look_at_leader(struct node *n, struct node_pool *pool)
         before = pool->before;
         pool->wanted = false;
         pthread_mutex_unlock(&n->lock);
-        if (wanted && !n->distrusts && leader->pid == 0 && lp_clock() >= leader->rest_until && !was_given_back(pool))
-                start_leader(n, pool, revision, whole_stop, silent);
+        if (wanted && !n->distrusts && lp_clock() >= leader->rest_until && !was_given_back(pool))
+                lead_pool(n, pool, revision, whole_stop, silent);
+        be_ready_to_lead(n, pool);
         hand_pool_back(n, pool, before);
 }
 
@@ -611,10 +737,23 @@ static void say_bad_pools(struct node *n)
         }
 }
 
+/* Whether this node may be asked to be ready to lead. */
+static void set_prepares(struct node *n, bool prepares)
+{
+        unsigned i;
+
+        pthread_mutex_lock(&n->lock);
+        n->prepares = prepares;
+        for (i = 0; i < CL_POOLS_MAX && !prepares; i++)
+                n->pools[i].asked = 0;
+        pthread_mutex_unlock(&n->lock);
+}
+
 static void serve_node(struct node *n)
 {
         struct srv_error error;
 
+        set_prepares(n, true);
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
                 node_take_view(n);
                 if (n->folders.seen.generation.number == 0)
@@ -668,7 +807,7 @@ static int start_serving(struct node *n, struct srv_error *error)
 
         if (rem_server_new(&n->server) != 0)
                 return srv_fail(error, -ENOMEM, "out of memory");
-        rem_server_set(n->server, &(struct rem_server_options){.released = on_released, .released_arg = n});
+        rem_server_set(n->server, &(struct rem_server_options){.released = on_released, .released_arg = n, .opened = on_released, .opened_arg = n, .prepare = on_prepare, .prepare_arg = n});
         party.handler_arg = n->server;
         rv = srv_link_connect(&n->link, &party, error);
         if (rv != 0)
@@ -734,6 +873,37 @@ static bool leader_runs(struct node *n)
 }
 
 /*
+ * Pools that this node leads go to nodes that are ready for them. It takes some seconds at most, in which all of them are served;
+ * a second signal ends it.
+ */
+static void get_others_ready(struct node *n)
+{
+        const int signo = n->signo;
+        bool ready = signo == 0; /* it stops since something has failed */
+        unsigned i;
+
+        n->signo = 0;
+        set_prepares(n, false);
+        for (i = 0; i < CL_POOLS_MAX; i++) {
+                if (n->pools[i].leader.pid != 0 && n->pools[i].leader.idle)
+                        srv_node_leader_kill(&n->pools[i].leader, "this node stops");
+                say_prepared(n, &n->pools[i]);
+        }
+        while (!ready && n->signo == 0) {
+                ready = true;
+                for (i = 0; i < CL_POOLS_MAX; i++)
+                        srv_node_leader_look(&n->pools[i].leader);
+                for (i = 0; i < CL_POOLS_MAX; i++)
+                        if (n->pools[i].leader.pid != 0 && n->pools[i].leader.serves)
+                                ready &= srv_hand_over_ready(&n->pools[i].hand_over, &n->link, &n->view, n->pools[i].number, false);
+                if (!ready)
+                        node_wait(n, 50);
+                srv_link_keep(&n->link);
+        }
+        n->signo = signo;
+}
+
+/*
  * Leader processes drain and hand over first: they need the drives of this node, too. So does the next leader of each pool,
  * which would wait for them in vain: it gets some time to begin with them.
  */
@@ -793,8 +963,10 @@ static void node_close(struct node *n)
 {
         unsigned i;
 
-        for (i = 0; i < CL_POOLS_MAX; i++)
+        for (i = 0; i < CL_POOLS_MAX; i++) {
+                srv_hand_over_end(&n->pools[i].hand_over);
                 end_electing(n, &n->pools[i]);
+        }
         srv_folders_settle(&n->folders, UINT32_MAX); /* the stop watch ends it, if a drive hangs */
         if (n->server != NULL)
                 rem_server_stop(n->server);
@@ -864,6 +1036,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         else
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
+                get_others_ready(n);
                 end_node_gateway(n);
                 if (!n->distrusts)
                         node_end_leaders(n);

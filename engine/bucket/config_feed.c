@@ -19,7 +19,7 @@ struct eng_feed {
         STAILQ_HEAD(feed_waits, eng_feed_wait) waits; /* in order of version */
         uint64_t strangers_ns, strangers; /* for how long; and until when, once the store is open */
         struct lp_timer timer;          /* to the next time at which somebody believes no more */
-        bool stopped;
+        bool stopped, frozen;
         void (*changed)(void *arg);     /* constant once the store is started */
         void *arg;
 };
@@ -110,6 +110,8 @@ static void feed_look(struct eng_feed *feed)
         uint64_t next;
 
         lp_timer_stop(loop, &feed->timer);
+        if (feed->frozen && !feed->stopped)
+                return;
         while ((first = STAILQ_FIRST(&feed->waits)) != NULL && (feed->stopped || all_have(feed, first->version, &next))) {
                 STAILQ_REMOVE_HEAD(&feed->waits, link);
                 first->done(first);
@@ -136,6 +138,12 @@ void eng_feed_detach(struct eng_store *store, struct eng_feed_reader *reader)
         feed_look(store->coord->feed);
 }
 
+void eng_feed_freeze(struct eng_store *store)
+{
+        assert(eng_on_coordinator(store));
+        store->coord->feed->frozen = true;
+}
+
 void eng_feed_read(struct eng_store *store, struct eng_feed_reader *reader)
 {
         assert(eng_on_coordinator(store) && reader->has <= store->coord->feed->version);
@@ -146,6 +154,7 @@ void eng_feed_read(struct eng_store *store, struct eng_feed_reader *reader)
 void eng_feed_strangers(struct eng_store *store, uint64_t ns)
 {
         assert(eng_on_coordinator(store));
+        store->coord->feed->frozen = false;
         store->coord->feed->strangers_ns = ns;
         if (store->coord->phase == ENG_PHASE_OPEN)
                 eng_feed_open(store);

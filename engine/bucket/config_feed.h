@@ -83,6 +83,11 @@ struct eng_feed_reader {
 };
 void eng_feed_attach(struct eng_store *store, struct eng_feed_reader *reader);
 void eng_feed_detach(struct eng_store *store, struct eng_feed_reader *reader);
+/*
+ * Readers are detached from now on though they may believe what they have: no change that waits for them is answered any more.
+ * What became of it is known to whoever leads next. Until eng_feed_strangers().
+ */
+void eng_feed_freeze(struct eng_store *store);
 /* has or until have changed. */
 void eng_feed_read(struct eng_store *store, struct eng_feed_reader *reader);
 /*

@@ -31,6 +31,8 @@
 
 #define AGAIN_NS    (1000ull * 1000 * 1000)
 #define NODE_AGAIN_NS (100ull * 1000 * 1000) /* of a drive that another node serves: it may be granted to another leader yet */
+#define NODE_FIRST_NS (5ull * 1000 * 1000)   /* the first time: this leader's OPEN is on its way. Doubled each time, up to that */
+#define NODE_DOUBLED  5u
 #define LOSE_NS     (10 * AGAIN_NS)    /* until a cluster's start goes on without groups: before its leader gives up */
 
 static void choose(struct eng_store *store);
@@ -221,6 +223,15 @@ static void open_again(struct lp_timer *timer)
         begin_opening(container_of(timer, struct opening, again));
 }
 
+static uint64_t open_again_ns(struct opening *o)
+{
+        const unsigned times = o->times < NODE_DOUBLED ? o->times++ : NODE_DOUBLED;
+
+        if (o->store->options.cluster == NULL)
+                return AGAIN_NS;
+        return times == NODE_DOUBLED ? NODE_AGAIN_NS : NODE_FIRST_NS << times;
+}
+
 /*
  * Descriptors, memory, threads or room on the file system were lacking: nothing is wrong with the
  * drive (I8). Tried until there are; the start goes on without it as without one that is slow to
@@ -234,7 +245,7 @@ static bool recover_try_again(struct opening *o)
         if (o->own.local != NULL || !(eng_io_again(o->result) || eng_io_full(o->result)))
                 return false;
         o->again.expired = open_again;
-        lp_timer_start(store->coord_loop->loop, &o->again, store->options.cluster != NULL ? NODE_AGAIN_NS : AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &o->again, open_again_ns(o));
         snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (store->pgs != NULL && is_own_slot(store, m) && store->members[m->identity.slot].state == ENG_DRIVE_FAILED)
                 eng_member_state(store, m->identity.slot, ENG_DRIVE_FAILED, m->reason);

@@ -16,6 +16,7 @@ struct opening {
         struct lp_timer again;         /* coordinator: while nothing runs, what was lacking for the moment may be there soon */
         bool running;                  /* coordinator: the thread was begun, and has not been waited for */
         bool joined;                   /* coordinator: it has come back, for good */
+        unsigned times;                /* coordinator: that it was tried again */
         bool late;                     /* too late for recovery: waits to be handed over as drives are that come while the store serves */
         int result;
         struct eng_error error;

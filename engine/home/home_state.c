@@ -14,6 +14,12 @@
 _Static_assert(sizeof(struct home_state) + FMT_EPOCH_MAX(ENG_DRIVES_MAX) <= ENG_HOME_STATE_MAX, "engine_home.h");
 _Static_assert(sizeof(struct eng_row_cursor) <= sizeof(((struct eng_home_reading *)NULL)->cursor), "engine_home.h");
 
+bool eng_home_serves(const struct eng_store *store)
+{
+        assert(eng_on_coordinator(store));
+        return store->coord->view.ready && store->coord->phase == ENG_PHASE_OPEN;
+}
+
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX])
 {
         const struct eng_coord *c = store->coord;
@@ -24,7 +30,7 @@ size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_
         if (c->body == NULL)
                 return 0;
         state.epoch_len = c->body->len;
-        state.flags = (view->ready && c->phase == ENG_PHASE_OPEN ? HOME_READY : 0) | (view->in_doubt ? HOME_IN_DOUBT : 0) |
+        state.flags = (eng_home_serves(store) ? HOME_READY : 0) | (view->in_doubt ? HOME_IN_DOUBT : 0) |
                       (view->writable ? HOME_WRITABLE : 0) | (atomic_load(&store->full) ? HOME_FULL : 0) |
                       (atomic_load(&store->stalled) ? HOME_STALLED : 0);
         memcpy(out, &state, sizeof(state));

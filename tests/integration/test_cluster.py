@@ -1,8 +1,12 @@
 """Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import time
+from pathlib import Path
 
 import botocore.exceptions
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from tests.conftest import make_client
 from tests.integration.test_drives import cli
 from tests.support.cluster import Cluster, Node, wait_until
-from tests.support.daemon import run_daemon
+from tests.support.daemon import PATIENCE, run_daemon
 
 
 LARGE = b"%08d\n" * 1_000_000 % tuple(range(1_000_000))
@@ -111,13 +115,53 @@ def test_a_planned_stop_hands_over(cluster):
     leader = cluster.leader()
     put_when_it_can(cluster, "before", b"1")
     assert leader.terminate() == 0
+    ready = re.search(r"node (\d) is ready to lead pool 1|no other node is ready to lead pool 1", leader.said())
+    assert ready, leader.said()
     after = put_when_it_can(cluster, "after", b"2")
     assert after is not leader
+    if ready[1]:  # it had the time for that
+        assert "gets ready to lead" in cluster.nodes[int(ready[1])].said(), cluster.said()
     assert read(cluster, after, "before") == b"1"
     leader.spawn()
     leader.wait_said("is ready")
     wait_until(leader.serves, 30, "its gateway serves", cluster.said)
     assert read(cluster, leader, "after") == b"2"
+
+
+def leader_processes(node):
+    """That the node process has started and not reaped, and that run their program by now."""
+    def leads(process):
+        try:
+            return b"--lead=" in Path(f"/proc/{process}/cmdline").read_bytes()
+        except OSError:  # it has ended
+            return False
+    pid = node.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split() if leads(child)]
+
+
+def test_a_process_that_gets_ready_stands_still(cluster):
+    """Whoever was to lead next does nothing: another node does, and the process is ended."""
+    leader = put_when_it_can(cluster, "still-before", b"1")
+    cluster.wait_serving()
+    others = [node for node in cluster.nodes.values() if node is not leader]
+    leader.process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 30 * PATIENCE
+    found = []
+    while not found and time.monotonic() < end:
+        found = [(node, process) for node in others for process in leader_processes(node)]
+        time.sleep(0.001)
+    assert found, cluster.said()
+    following, process = found[0]
+    os.kill(process, signal.SIGSTOP)
+    assert leader.process.wait(60 * PATIENCE) == 0
+    after = put_when_it_can(cluster, "still-after", b"2")
+    assert after not in (leader, following), cluster.said()
+    wait_until(lambda: process not in leader_processes(following), 30, "the process is ended", cluster.said)
+    assert read(cluster, following, "still-before") == b"1"
+    leader.spawn()
+    leader.wait_said("is ready")
+    wait_until(leader.serves, 30, "its gateway serves", cluster.said)
+    assert read(cluster, leader, "still-after") == b"2"
 
 
 def test_a_leader_that_is_killed_is_followed(cluster):

@@ -1,6 +1,7 @@
 """A cluster of three nodes and three pools: each node leads one; what happens to the others when one is killed; what an operator sees."""
 import base64
 import json
+import re
 import time
 import urllib.request
 
@@ -163,6 +164,7 @@ def test_a_node_is_killed(cluster):
     wait_whole(cluster, node)
     wait_in_turn(cluster)
     cluster.nodes[3].wait_said("pool 2 is handed over: another node leads it in its turn")
+    assert re.search(r"(node 2 is|no other node is) ready to lead pool 2", cluster.nodes[3].said())
     wait_whole(cluster, node)
     assert when_it_can(cluster, "it is read", lambda: s3.get_object(Bucket=NAMES[0], Key="meanwhile")["Body"].read()) == b"x"
     reads_all(cluster, cluster.nodes[1])

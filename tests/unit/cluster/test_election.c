@@ -236,6 +236,36 @@ static void test_order(void **state)
         assert_int_equal(before(3, 1), 0);
 }
 
+/* A node that is prepared does not wait for its turn; others give it a head start, also where there is one pool. */
+static void test_prepared(void **state)
+{
+        uint16_t order[ENG_DRIVES_MAX];
+        unsigned number, i;
+
+        make_pool();
+        assert_true(cl_election_wait(&pool.e, 0, true) == 0 && cl_election_wait(&pool.e, 2, true) == cl_election_turn(2, true));
+        pool.witness[1].prepared = true;
+        assert_true(cl_election_wait(&pool.e, 0, true) == CL_PREPARED_NS);
+        assert_true(cl_election_wait(&pool.e, 2, true) == CL_PREPARED_NS + cl_election_turn(2, true));
+        pool.e.node = 2;
+        assert_true(cl_election_wait(&pool.e, 2, true) == 0);
+        pool.witness[2].prepared = true; /* two of them: neither waits */
+        assert_true(cl_election_wait(&pool.e, 2, true) == 0);
+        pool.e.node = 3;
+        assert_true(cl_election_wait(&pool.e, 2, true) == 0);
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY); /* it says nothing of whether somebody is to lead */
+        pool.witness[0].heard_ns = 0;
+        assert_int_equal(cl_election_judge(&pool.e), CL_HEARD);
+        for (i = 0; i < 3; i++)
+                pool.witness[i].may_lead = true;
+        for (number = 1; number <= 12; number++) {
+                assert_int_equal(cl_election_order(pool.e.epoch, pool.e.epoch_len, number, order), 3);
+                for (i = 0; i < 3; i++)
+                        assert_int_equal(before(order[i], number), i);
+        }
+        assert_int_equal(cl_election_order(pool.e.epoch, pool.e.epoch_len - 1, 1, order), 0);
+}
+
 static void test_rest(void **state)
 {
         unsigned verdict;
@@ -254,7 +284,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_silence), cmocka_unit_test(test_new_owner), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
-                cmocka_unit_test(test_who),     cmocka_unit_test(test_order), cmocka_unit_test(test_rest),
+                cmocka_unit_test(test_who),     cmocka_unit_test(test_order), cmocka_unit_test(test_prepared), cmocka_unit_test(test_rest),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

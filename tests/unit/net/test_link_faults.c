@@ -966,6 +966,33 @@ static void test_rests_grow_and_end(void **state)
         assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
 }
 
+/* Whoever knows that a peer is there again need not wait for the end of a rest. */
+static void test_a_rest_is_cut_short(void **state)
+{
+        struct net_options options = node_options(2, 7);
+        unsigned i;
+
+        mem_node_stop(&two);
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_UNREACHABLE);
+        mem_pass(10000); /* rests are long by now */
+        mem_node_start(&two, &options);
+        mem_knows(&two, 1);
+        for (i = 0; i < 3; i++)
+                net_peer_connect(to_two);
+        mem_settle(); /* without time */
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
+        assert_true(to_two->links[NET_CONTROL].state == NET_LINK_OPEN && to_two->links[NET_BULK_0].state == NET_LINK_IDLE);
+        net_peer_connect(to_two); /* they are open */
+        mem_settle();
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
+        MUST(net_peer_remove(to_two) == 0);
+        mem_settle();
+        net_peer_connect(to_two); /* it is known no more */
+        mem_pass(1000);
+        for (i = 0; i < NET_LINKS; i++)
+                assert_int_equal(to_two->links[i].state, NET_LINK_IDLE);
+}
+
 /* ---- greetings ------------------------------------------------------------------------------- */
 
 static void test_greetings_truncated(void **state)
@@ -1043,6 +1070,8 @@ int main(void)
                 CASE(test_deadline_in_the_middle_of_a_frame),
                 CASE(test_deadline_in_the_middle_of_an_answer),
                 CASE(test_rests_grow_and_end),
+                CASE(test_a_rest_is_cut_short),
+                CASE_PLAIN(test_a_rest_is_cut_short),
                 CASE(test_greetings_truncated),
                 CASE(test_bytes_behind_hello),
         };

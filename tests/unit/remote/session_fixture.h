@@ -21,7 +21,8 @@ static struct net_peer *to_b;
 static struct rem_home_server *server;
 static struct rem_home_link *link_;
 static struct rem_home_server_options server_options;
-static atomic_uint watches; /* that came in */
+static atomic_uint watches, joins; /* that came in */
+static const _Atomic uint64_t *leader_lease; /* NULL: it always leads */
 static _Atomic uint64_t told_switches, told_changing; /* by the home */
 static uint64_t leader_memory; /* for calls; 0: as usual */
 static int64_t (*leader_wall)(void); /* the clock of both stores; NULL: the machine's */
@@ -82,6 +83,7 @@ static inline void home_closed(void)
 static inline void count_request(void *arg, struct net_request *request)
 {
         atomic_fetch_add(&watches, request->operation == HOME_WATCH);
+        atomic_fetch_add(&joins, request->operation == HOME_JOIN);
         rem_home_server_request(arg, request);
 }
 
@@ -90,7 +92,8 @@ static inline void start_leader_node(uint64_t revision)
         struct net_options options = node_options(2, 6);
 
         server_options = (struct rem_home_server_options){.store = leader.store, .coordinator = leader.store->coord_loop->loop, .pool = POOL,
-                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it, .memory = leader_memory};
+                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it, .memory = leader_memory,
+                                                          .lease_end = leader_lease};
         hf_run(server_options.coordinator, make_server, NULL);
         options.handler = (struct net_handler){.bulk = rem_home_server_bulk, .request = count_request, .lost = rem_home_server_lost};
         options.handler_arg = server;

@@ -329,6 +329,114 @@ static void test_past(void **state)
         assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
 }
 
+/* The next leader: with its own term. */
+static void leader_follows(uint64_t revision)
+{
+        stop_leader_node();
+        rem_home_server_free(server);
+        start_leader_node(revision);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+}
+
+/* A home that comes before the leader serves does not ask again and again: it is told when it does. */
+static void test_held_join(void **state)
+{
+        static _Atomic uint64_t lease;
+        uint64_t began;
+
+        atomic_store(&lease, 0);
+        leader_lease = &lease;
+        atomic_store(&joins, 0);
+        leader_follows(11);
+        WAIT_UNTIL(atomic_load(&joins) > 0);
+        began = lp_clock();
+        usleep(400000);
+        assert_true(atomic_load(&joins) <= 2 + (lp_clock() - began) / 1000000000ull);
+        assert_int_equal(rem_home_server_sessions(server), 0);
+        atomic_store(&lease, UINT64_MAX);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "behind", 4, LARGE, true, NULL), 0);
+        atomic_store(&lease, 0);
+        atomic_store(&joins, 0);
+        lose_it();
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(atomic_load(&joins) > 1); /* one that is held for too long is answered, and comes again */
+        leader_lease = NULL;
+        leader_follows(12); /* with one that is held */
+        WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "behind", 4, LARGE), 0);
+}
+
+static void *put_late(void *arg)
+{
+        *(int *)arg = sf_put(&hf.home, 0, bucket, "late", 5, SMALL, true, NULL);
+        return NULL;
+}
+
+/* A leader that is about to hand over lets in no more: what homes ask is done by the next one, and nobody is told that it failed. */
+static void test_closed(void **state)
+{
+        unsigned rounds;
+        pthread_t thread;
+        int rv = 1;
+
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "early", 4, SMALL, true, NULL), 0);
+        for (rounds = 0; rounds < 10000 && rem_home_server_calls(server) > 0; rounds++)
+                usleep(1000); /* until the answer has left */
+        assert_int_equal(rem_home_server_calls(server), 0);
+        atomic_store(&joins, 0);
+        rem_home_server_close(server);
+        assert_int_equal(pthread_create(&thread, NULL, put_late, &rv), 0);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 0 && atomic_load(&joins) > 3); /* its home asks for another one, in vain */
+        MUST(rem_home_server_sessions(server) == 0 && rem_home_server_calls(server) == 0); /* it was not let in */
+        MUST(sf_get(&leader, 0, bucket, "late", 5, SMALL) == -ENOENT && rv == 1);
+        leader_follows(11);
+        pthread_join(thread, NULL);
+        assert_int_equal(rv, 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "late", 5, SMALL), 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "early", 4, SMALL), 0);
+}
+
+static void *set_late(void *arg)
+{
+        *(_Atomic int *)arg = sf_text_set(&leader, 0, bucket, 7, 0, "late", 4);
+        return NULL;
+}
+
+/* A change waits for a home that may go by what it had for some seconds more: nobody is told that it is done because its session ends. */
+static void test_closed_with_a_change(void **state)
+{
+        struct lp_msg holding = {.run = hold_loop};
+        static _Atomic int rv;
+        struct eng_text *text;
+        pthread_t thread;
+        uint64_t id;
+
+        atomic_store(&rv, 1);
+        sem_init(&loop_is_held, 0, 0);
+        sem_init(&loop_goes_on, 0, 0);
+        assert_int_equal(sf_bucket(&leader, "before", &id), 0); /* homes of a leader before are waited for no more */
+        WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 1);
+        lp_post(hf.home.loops[1], &holding);
+        while (sem_wait(&loop_is_held) != 0)
+                ;
+        assert_int_equal(pthread_create(&thread, NULL, set_late, (void *)&rv), 0);
+        WAIT_UNTIL(sf_text(&leader, 0, bucket, 7, &text) == 0);
+        eng_text_unref(text);
+        rem_home_server_close(server);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 0);
+        usleep(100000);
+        MUST(atomic_load(&rv) == 1);
+        sem_post(&loop_goes_on);
+        leader_follows(11);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&rv), 0); /* behind the time in which homes of the leader before may believe it */
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 7, &text), 0);
+        eng_text_unref(text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -342,6 +450,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_joins_again, begin, end),
                 cmocka_unit_test_setup_teardown(test_orphans, begin, end),
                 cmocka_unit_test_setup_teardown(test_past, begin, end),
+                cmocka_unit_test_setup_teardown(test_held_join, begin, end),
+                cmocka_unit_test_setup_teardown(test_closed, begin, end),
+                cmocka_unit_test_setup_teardown(test_closed_with_a_change, begin, end),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);

@@ -697,6 +697,91 @@ static void test_random(void **state)
         assert_true(holders > 500 && changes > 50);
 }
 
+/* ---- being ready to lead --------------------------------------------------------------------- */
+
+static enum rem_prepared node_prepared;
+static unsigned prepare_asked, opened_told;
+
+static enum rem_prepared on_prepare(void *arg, uint32_t pool)
+{
+        assert_int_equal(pool, RF_POOL);
+        prepare_asked++;
+        return node_prepared;
+}
+
+static void on_opened(void *arg)
+{
+        opened_told++;
+}
+
+static void prepare_answered(struct rem_prepare *prepare)
+{
+        answered = true;
+}
+
+static enum rem_said ask_prepare(struct rf *rf, struct rem_client *client, uint32_t pool, uint16_t node)
+{
+        struct rem_prepare prepare = {.client = client, .pool = pool, .node = node, .done = prepare_answered};
+        struct lp_loop *outer;
+
+        begin_asking(rf, &outer);
+        rem_prepare_ask(&prepare);
+        wait_answer(outer);
+        return prepare.said;
+}
+
+/* It gives no right, and takes none: whoever is asked only says how far he is. */
+static void test_prepare(void **state)
+{
+        struct rem_pool_state pool;
+        struct rem_ping ping;
+        struct rem_open open;
+        struct leader l[2];
+        struct rf rf;
+
+        now_ns = 1000 * SECOND;
+        prepare_asked = opened_told = 0;
+        rf_server_options = (struct rem_server_options){.now = test_now, .prepare = on_prepare, .opened = on_opened};
+        rf_start_with(&rf, NULL, 0);
+        leader_new(&rf, 5, cluster, &l[0]);
+        leader_new(&rf, 6, cluster, &l[1]);
+        assert_int_equal(ask_open(&rf, &l[0], 0, &open), REM_SAID_DONE);
+        assert_int_equal(opened_told, 1);
+        assert_int_equal(ask_open(&rf, &l[0], 1, &open), REM_SAID_DONE);
+        assert_int_equal(opened_told, 1); /* of the same term */
+        assert_int_equal(ask_ping(&rf, &l[0], false, &ping), REM_SAID_DONE);
+        node_prepared = REM_PREPARED_NO;
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL, 2), REM_SAID_FAILED);
+        node_prepared = REM_PREPARED_SOON;
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL, 2), REM_SAID_AGAIN);
+        node_prepared = REM_PREPARED_YES;
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL, 2), REM_SAID_DONE);
+        assert_int_equal(ask_prepare(&rf, l[0].client, RF_POOL, 2), REM_SAID_DONE); /* without the client's term */
+        assert_int_equal(prepare_asked, 4);
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL + 1, 2), REM_SAID_ABSENT);
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL, 7), REM_SAID_UNREACHABLE);
+        assert_int_equal(prepare_asked, 4);
+        rem_server_note(rf.server, REM_NOTE_ETCD);
+        assert_int_equal(ask_state(&rf, RF_POOL, 2, &pool), REM_SAID_DONE);
+        assert_int_equal(pool.note, REM_NOTE_ETCD);
+        assert_int_equal(rem_server_prepared(rf.server, RF_POOL, true), 0);
+        assert_int_equal(ask_state(&rf, RF_POOL, 2, &pool), REM_SAID_DONE);
+        assert_int_equal(pool.note, REM_NOTE_ETCD | REM_NOTE_PREPARED);
+        assert_true(eng_term_same(&pool.granted, &l[0].term)); /* as before */
+        assert_int_equal(ask_open(&rf, &l[1], 0, &open), REM_SAID_GRANTED);
+        assert_int_equal(opened_told, 1);
+        assert_int_equal(ask_ping(&rf, &l[0], true, &ping), REM_SAID_DEPOSED); /* it has given up what it had all the same */
+        assert_int_equal(ask_open(&rf, &l[1], 0, &open), REM_SAID_DONE);
+        assert_int_equal(opened_told, 2);
+        assert_int_equal(rem_server_prepared(rf.server, RF_POOL, false), 0);
+        rem_server_pool_state(rf.server, RF_POOL, &pool);
+        assert_int_equal(pool.note, REM_NOTE_ETCD);
+        rem_server_distrust(rf.server);
+        assert_int_equal(ask_prepare(&rf, rf.client, RF_POOL, 2), REM_SAID_FAILED);
+        assert_int_equal(prepare_asked, 4);
+        end(&rf, l, 2);
+}
+
 /* ---- what makes no sense --------------------------------------------------------------------- */
 
 struct raw {
@@ -761,7 +846,7 @@ static void test_requests_that_make_no_sense(void **state)
         assert_int_equal(raw_ask(&rf, REM_OPEN, NET_LOG, body, sizeof(good) + FMT_ID), REM_BAD);
         assert_int_equal(raw_ask(&rf, REM_OPEN, NET_CONTROL, body, sizeof(good) + FMT_ID), REM_BAD);
         for (round = 0; round < 3000; round++) {
-                uint32_t operation = REM_OPEN + (uint32_t)(draw() % 4), len = (uint32_t)(draw() % sizeof(body));
+                uint32_t operation = REM_OPEN + (uint32_t)(draw() % 5), len = (uint32_t)(draw() % sizeof(body));
                 unsigned i;
 
                 for (i = 0; i < sizeof(body); i++)
@@ -850,6 +935,7 @@ int main(void)
                 cmocka_unit_test(test_newer_leader),
                 cmocka_unit_test(test_deposed_without_asking),
                 cmocka_unit_test(test_grant),
+                cmocka_unit_test(test_prepare),
                 cmocka_unit_test(test_release),
                 cmocka_unit_test(test_restart),
                 cmocka_unit_test(test_slots),
