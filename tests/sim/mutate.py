@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
 engine/drive/, or simnodes for those whose names begin with "nodes-" ("nodes-home-": with a home store on each node; "nodes-lost-": histories that
-lose groups; "nodes-moves-": --moves, with homes).
+lose groups; "nodes-moves-": --moves, with homes; "nodes-bounds-": --bounds).
 
     tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
@@ -21,6 +21,7 @@ OPTIONS = {
     "nodes-home-": ["--homes"],
     "nodes-lost-": ["--loses"],
     "nodes-moves-": ["--homes", "--moves"],
+    "nodes-bounds-": ["--bounds"],
 }
 
 MUTATIONS = {
@@ -463,7 +464,7 @@ MUTATIONS = {
         "        eng_pins_strangers(server->options.store, HOME_PINS_NS);\n",
         "",
     ),
-    "nodes-moves-owner": (
+    "nodes-bounds-owner": (
         "a node takes the leader key from one that has just taken it, by what was told of the leader before",
         "cluster/election.c",
         "if (w->newest < e->owner)",
