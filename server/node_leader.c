@@ -174,9 +174,10 @@ static void leader_reaped(struct srv_node_leader *leader, int status)
         close(leader->pair);
         leader->pair = -1;
         leader->pid = 0;
-        if (!leader->idle)
+        if (!leader->idle) { /* one that only waited has failed at nothing */
                 leader->failures = leader->serves ? 0 : leader->failures + 1;
-        leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
+                leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
+        }
         if (leader->idle)
                 srv_log(SRV_LOG_INFO, "the process that waited to lead%s has ended", leader_of(leader, of));
         else if (WIFSIGNALED(status))

@@ -579,8 +579,11 @@ static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned befo
         }
         if (pool->since == 0)
                 pool->since = now;
-        if (now - pool->since < pause || (n->handed != 0 && now - n->handed < pause) || (pool->handed != 0 && now - pool->handed < pool->pause))
+        if (now - pool->since < pause || (n->handed != 0 && now - n->handed < pause) || (pool->handed != 0 && now - pool->handed < pool->pause)) {
+                if (now - pool->handed > PREPARED_NS) /* it has come back */
+                        srv_hand_over_end(&pool->hand_over);
                 return;
+        }
         if (!srv_hand_over_ready(&pool->hand_over, &n->link, &n->view, pool->number, true))
                 return; /* and the link is woken when it is */
         srv_log(SRV_LOG_INFO, "pool %u is handed over: another node leads it in its turn", pool->number);
