@@ -230,6 +230,12 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg)
                 sim_at(when - sim.now, to, deliver, to);
 }
 
+/* Later is any time: messages here take theirs as they are drawn. */
+void lp_post_last(struct lp_loop *loop, struct lp_msg *msg)
+{
+        lp_post(loop, msg);
+}
+
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 static void expired(void *arg)
