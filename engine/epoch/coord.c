@@ -189,6 +189,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         c->next_joining &= ~promoted;
         eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
+        assert(c->next_in != 0);
         c->next_joining &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
         c->next_number = eng_epoch_next_number(store);

@@ -47,12 +47,23 @@ eng_mask eng_rebalance_promotes(const struct eng_store *store, eng_mask promoted
         return (promoted & adding) == adding ? promoted : promoted & ~adding;
 }
 
+/* Another drive may have failed since it was asked for: then what leaves may be the last that has something. */
+static bool can_go(const struct eng_store *store, eng_mask slots, eng_mask promoted)
+{
+        const struct eng_view *view = &store->coord->view;
+        const eng_mask left = ((view->in & view->up) | promoted) & ~slots;
+
+        return (view->in & slots) == 0 || eng_placement_can_form(view->map, left, view->in, slots, store->k, store->m);
+}
+
 void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
 {
         struct eng_coord *c = store->coord;
         struct eng_shape *next = &c->next_shape;
 
         assert(eng_on_coordinator(store));
+        if (!can_go(store, c->wish.gone, promoted))
+                c->wish.gone &= ~c->shape.leaving; /* eng_rebalance_consider() asks for it again */
         *next = c->shape;
         next->dropping_migrated |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
         next->adding |= c->wish.adding;
