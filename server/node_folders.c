@@ -69,7 +69,7 @@ static int look_without_file(struct srv_folder *folder, const struct srv_setting
 {
         memset(&folder->file, 0, sizeof(folder->file));
         if (folder->state == ENG_FOLDER_DRIVE && (folder->identity.features & ENG_FEATURE_SITES) == 0)
-                return refuse_folder(error, folder->path, "is a drive of a store of one machine");
+                return refuse_folder(error, folder->path, "is a drive of a store of one machine: stop that, and let it become a pool (millrace admin cluster adopt)");
         if (folder->state == ENG_FOLDER_DRIVE) {
                 folder_say(folder, "its file %s is %s: FORMAT and the pool say whose it is", ENG_FOLDER_NODE_FILE, rv == -ENOENT ? "lost" : "damaged");
                 folder_is_ours(folder, s);
