@@ -12,10 +12,12 @@
 #include "cluster_adopt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define ADOPT_VIEW_NS (20ull * 1000 * 1000 * 1000) /* for etcd to answer */
@@ -35,6 +37,25 @@ struct adopting {
 };
 
 /* ---- the folders ----------------------------------------------------------------------------- */
+
+/*
+ * One command at a time, up to its end: between its steps the folders are not locked as drives, and another with
+ * another name of a node would mark them anew.
+ */
+static int adopt_alone(const struct adopting *a, struct srv_error *error)
+{
+        unsigned i;
+        int dir;
+
+        for (i = 0; i < a->own.drive.count; i++) {
+                dir = open(a->own.drive.item[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closed when the process ends */
+                if (dir < 0)
+                        return srv_fail(error, -errno, "%.300s: %s", a->own.drive.item[i], strerror(errno));
+                if (flock(dir, LOCK_EX | LOCK_NB) != 0)
+                        return srv_fail(error, -EBUSY, "%.300s: another process adopts it", a->own.drive.item[i]);
+        }
+        return 0;
+}
 
 /* It is a drive, of a layout that is not changed by opening it. */
 static int adopt_probe(struct cl_adopt_drive *drive, struct srv_error *error)
@@ -277,6 +298,8 @@ static int adopt_store(struct adopting *a, struct srv_error *error)
                 rv = srv_link_look(&a->link, NULL, NULL, error);
         if (rv == 0)
                 rv = adopt_check_secrets(a, error);
+        if (rv == 0)
+                rv = adopt_alone(a, error);
         if (rv == 0)
                 rv = adopt_read_view(a, 0, error);
         if (rv == 0)

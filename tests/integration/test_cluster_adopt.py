@@ -3,23 +3,28 @@ import base64
 import hashlib
 import json
 import os
+import random
+import re
 import shutil
 import struct
 import subprocess
+import time
 import urllib.request
 
 import botocore.exceptions
 import pytest
 
-from tests.conftest import make_client
+from tests.conftest import SEED, make_client
 from tests.integration.test_cluster import when_it_can
 from tests.integration.test_cluster_grow import admin, ask, wait_new_folders
+from tests.integration.test_drives import cli
 from tests.integration.test_iam import client_of
 from tests.integration.test_user_policies import document
 from tests.support.cluster import Cluster, wait_until
 from tests.support.daemon import PATIENCE, Daemon, sanitizer_environment
 
 DRIVES = 4  # 2+2
+ROUNDS = 12
 
 
 def store_of(cluster, **more):
@@ -110,6 +115,14 @@ class Content:
             s3.delete_object(Bucket="versions", Key="held", VersionId=self.held)
 
 
+def takes_changes(s3):
+    try:
+        s3.put_object(Bucket="plain", Key="o0", Body=b"", Metadata={"n": "0"}, Tagging="n=0")
+        return True
+    except botocore.exceptions.ClientError:
+        return False
+
+
 def s3_at(cluster, node):
     return make_client(node.endpoint, cluster.access_key, cluster.secret_key)
 
@@ -132,8 +145,8 @@ def fill_alone(cluster):
     iam.create_user(UserName="ann")
     content.key = iam.create_access_key(UserName="ann")["AccessKey"]
     iam.put_user_policy(UserName="ann", PolicyName="p", PolicyDocument=document(("Allow", "s3:GetObject", "arn:aws:s3:::plain/*")))
-    daemon.process.kill()
-    daemon.process.wait()
+    cli(daemon, "admin", "read-only", "on")
+    daemon.kill()
     return daemon, content
 
 
@@ -143,8 +156,8 @@ def test_a_store_becomes_a_cluster(cluster):
     said = adopt(first, doit=False)
     assert "the 4 drives of this store, erasure code 2+2" in said and "Nothing was done" in said
     daemon.start()  # as before
-    daemon.process.kill()
-    daemon.process.wait()
+    daemon.kill()
+    image = shutil.copytree(first.drives[2], cluster.folder / "image")
     assert "start millraced" in adopt(first)
     assert "already" in adopt(first)
     status, said = daemon_says(daemon)
@@ -154,6 +167,10 @@ def test_a_store_becomes_a_cluster(cluster):
     cluster.wait_serving()
     s3 = s3_at(cluster, first)
     content.check(cluster, s3)
+    with pytest.raises(botocore.exceptions.ClientError):
+        content.complete(s3)  # it was switched to read-only
+    admin(cluster, first, "read-only", "off")
+    wait_until(lambda: takes_changes(s3), 30, "changes are taken", cluster.said)
     content.complete(s3)
     content.check_rest(s3)
     ann = make_client(first.endpoint, content.key["AccessKeyId"], content.key["SecretAccessKey"])
@@ -186,6 +203,12 @@ def test_a_store_becomes_a_cluster(cluster):
     content.objects["new"] = b"new"
     wait_until(first.serves, 120, "node 1 serves", cluster.said)
     content.check(cluster, s3_at(cluster, first))
+    # a disk as it was before
+    first.terminate()
+    shutil.rmtree(first.drives[2])
+    shutil.move(image, first.drives[2])
+    status, said = first.run()
+    assert status == 2 and "is a drive of a store of one machine" in said, said
 
 
 def daemon_says(daemon):
@@ -198,6 +221,48 @@ def refused(cluster, says):
     """In one line, and the store is as it was."""
     said = adopt(cluster.nodes[1], status=2)
     assert says in said and "Nothing was done" not in said, said
+
+
+def test_killed_while_it_adopts(cluster):
+    """At any moment: the store starts as before, or it is adopted by the next command."""
+    daemon = store_of(cluster).start()
+    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    s3.create_bucket(Bucket="bucket")
+    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
+    daemon.stop()
+    first, alone, refusals = cluster.nodes[1], 0, 0
+    begun = time.monotonic()
+    adopt(first, doit=False)
+    took = time.monotonic() - begun  # without the steps that change anything
+    chance = random.Random(SEED)
+    for _ in range(ROUNDS):
+        with subprocess.Popen([*first.command(), "--adopt-store", "--adopt-yes"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=sanitizer_environment()) as process:
+            time.sleep(chance.uniform(0.3, 2) * took)
+            process.kill()
+        if not any(map(is_marked, first.drives)):
+            daemon.start()
+            make_client(daemon.endpoint, daemon.access_key, daemon.secret_key).put_object(Bucket="bucket", Key=f"alone{alone}", Body=b"x")
+            daemon.stop()
+            alone += 1
+            continue
+        status, said = daemon_says(daemon)
+        assert status == 2 and "cluster adopt" in said, said
+        refusals += 1
+        if refusals > ROUNDS // 3:
+            break
+    adopt(first)
+    first.spawn()
+    cluster.wait_leader()
+    cluster.wait_serving()
+    s3 = s3_at(cluster, first)
+    assert when_it_can(cluster, "k is read", lambda: s3.get_object(Bucket="bucket", Key="k")["Body"].read()) == body_of(1, 500_000)
+    assert len(s3.list_objects_v2(Bucket="bucket")["Contents"]) == 1 + alone
+
+
+def is_marked(drive):
+    """Its FORMAT has the feature of a cluster's pool."""
+    return int(re.search(rb"^features ([0-9a-f]+)$", (drive / "FORMAT").read_bytes(), re.M).group(1), 16) & 2 != 0
 
 
 # of one slot, which lies on node 2: an epoch's head, and its drive (engine/format.h)

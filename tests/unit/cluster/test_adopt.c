@@ -670,6 +670,38 @@ static void test_etcd_is_lost(void **state)
         sf_remove(&sf);
 }
 
+static bool goes_on_with_three(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable && h->drives_in == DRIVES - 1;
+}
+
+/* A drive is away when the node starts for the first time: it holds the epoch from before, and catches up. */
+static void test_drive_is_late(void **state)
+{
+        const struct cl_pool *pool;
+
+        make_store();
+        adopt_all();
+        pool = cl_view_pool(view_now(), CL_POOL);
+        df_serve(&sf, pool->config.store_id, pool->config.epoch, pool->config.epoch_len);
+        sf.options.one_machine = false;
+        sf.options.site = site;
+        sf.options.boot = 1;
+        df_service.paths[2] = "";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, goes_on_with_three, NULL, 60));
+        check_objects();
+        assert_int_equal(sf_put(&sf, 0, bucket, key_of(1), 1, size_of(1), true, NULL), 0);
+        sf_close(&sf);
+        df_service.paths[2] = sf.path[2];
+        sf.options.boot = 2;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, all_are_in, NULL, 120));
+        check_objects();
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* A drive that was out has to be in first. */
 static void test_drive_was_out(void **state)
 {
@@ -701,6 +733,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_claims, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_cut_off, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_etcd_is_lost, loop_and_etcd, no_loop),
+                cmocka_unit_test_setup_teardown(test_drive_is_late, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_drive_was_out, loop_and_etcd, no_loop),
         };
 
