@@ -33,6 +33,7 @@ struct adopting {
         struct cl_adopt_plan plan;
         struct cl_name_take name;
         struct cl_adopt adopt;
+        char switches[SRV_SWITCHES_TEXT]; /* what an operator has switched on; "": nothing ever was */
         sem_t done;
 };
 
@@ -142,7 +143,6 @@ static int adopt_read_view(struct adopting *a, int64_t revision, struct srv_erro
         do {
                 cl_view_free(&a->view);
                 memset(&a->view, 0, sizeof(a->view));
-                srv_link_keep(&a->link);
                 if (srv_link_view(&a->link, &a->view, &why, text) != 0)
                         return srv_fail(error, -ENOMEM, "out of memory");
                 if (why == 0 && a->view.revision > 0 && a->view.revision >= revision)
@@ -257,12 +257,8 @@ static int adopt_mark(struct adopting *a, struct srv_error *error)
 /* What an operator had switched on stays so. Nobody leads yet. */
 static int adopt_keep_switches(struct adopting *a, struct srv_error *error)
 {
-        char text[SRV_SWITCHES_TEXT];
-        int rv = srv_switches_on_drives(&a->own.drive, text, error);
+        int rv = *a->switches != '\0' ? srv_link_put(&a->link, "switches", a->switches, 0) : 0;
 
-        if (rv <= 0)
-                return rv;
-        rv = srv_link_put(&a->link, "switches", text, 0);
         return rv == 0 ? 0 : srv_fail(error, rv, "etcd does not take the switches: %s", strerror(-rv));
 }
 
@@ -300,6 +296,8 @@ static int adopt_store(struct adopting *a, struct srv_error *error)
                 rv = adopt_check_secrets(a, error);
         if (rv == 0)
                 rv = adopt_alone(a, error);
+        if (rv == 0)
+                rv = srv_switches_on_drives(&a->own.drive, a->switches, error);
         if (rv == 0)
                 rv = adopt_read_view(a, 0, error);
         if (rv == 0)

@@ -37,8 +37,8 @@ struct srv_switch_state {
 int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
                       struct srv_switches **out);
 /*
- * What the drives of a store that is stopped say, the newest, as a cluster's text in etcd says it. Its length; 0:
- * nothing was ever switched. Errors have a line: a file cannot be read.
+ * What the drives of a store that is stopped say, the newest, as a cluster's text in etcd says it. "": nothing was ever
+ * switched. Errors have a line: a file cannot be read.
  */
 int srv_switches_on_drives(const struct srv_list *drives, char text[SRV_SWITCHES_TEXT], struct srv_error *error);
 /* Of a node's gateway: they are set at the pool's leader, and followed here. -ENOMEM. */

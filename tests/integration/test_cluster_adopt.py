@@ -220,7 +220,8 @@ def daemon_says(daemon):
 def refused(cluster, says):
     """In one line, and the store is as it was."""
     said = adopt(cluster.nodes[1], status=2)
-    assert says in said and "Nothing was done" not in said, said
+    assert says in said and "Nothing was done" not in said and len(said.splitlines()) == 1, said
+    assert not any(is_marked(drive) for drive in cluster.nodes[1].drives if (drive / "FORMAT").exists())
 
 
 def test_killed_while_it_adopts(cluster):
@@ -295,6 +296,10 @@ def test_refusals(cluster):
     daemon.start()
     refused(cluster, says="stop the store first")
     daemon.stop()
+    (first.drives[1] / "SWITCHES").write_text("no such thing\n")
+    (first.drives[1] / "SWITCHES").chmod(0o600)
+    refused(cluster, says="SWITCHES: is damaged")
+    (first.drives[1] / "SWITCHES").unlink()
     # drives: one that is missing, one of another store, one that was out
     drives = first.drives
     first.drives = drives[:3]
