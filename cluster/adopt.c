@@ -141,7 +141,7 @@ int cl_adopt_look(const struct cl_adopt_plan *plan, const struct cl_view *view, 
 
         *text = '\0';
         if (view->has_request)
-                return look_refuse(text, -EBUSY, "etcd is being written anew from what nodes hold (millrace admin cluster reseed)");
+                return look_refuse(text, -EBUSY, "etcd is being written anew from what nodes hold (millrace admin cluster reseed): wait for that, or give this cluster another name");
         if (view->has_format && own == NULL)
                 return look_refuse(text, -EEXIST, "there is a cluster of this name already: give this one another name");
         if (view->has_format && !plan->marked && !plan->is_pool)

@@ -261,6 +261,47 @@ def test_killed_while_it_adopts(cluster):
     assert len(s3.list_objects_v2(Bucket="bucket")["Contents"]) == 1 + alone
 
 
+def empty_etcd(cluster):
+    cluster.etcd.kill()
+    shutil.rmtree(cluster.etcd.folder)
+    cluster.etcd.start()
+
+
+def test_etcd_is_lost(cluster):
+    """Before a node has led the pool it is adopted again; after that etcd is reseeded."""
+    daemon = store_of(cluster).start()
+    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    s3.create_bucket(Bucket="bucket")
+    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
+    daemon.stop()
+    first = cluster.nodes[1]
+    adopt(first)
+    empty_etcd(cluster)
+    first.spawn()
+    first.wait_said("millrace admin cluster reseed")
+    said = cluster.reseed(status=2)
+    assert "millrace admin cluster adopt" in said, said
+    first.terminate()
+    adopt(first)
+
+    def reads():
+        cluster.wait_leader()
+        s3 = s3_at(cluster, first)
+        assert when_it_can(cluster, "k is read", lambda: s3.get_object(Bucket="bucket", Key="k")["Body"].read()) == body_of(1, 500_000)
+    first.spawn()
+    cluster.wait_serving()
+    reads()
+    first.terminate()
+    empty_etcd(cluster)
+    said = adopt(first, status=2)
+    assert "millrace admin cluster reseed" in said, said
+    first.spawn()
+    first.wait_said("millrace admin cluster reseed")
+    assert "etcd was written anew" in cluster.reseed("--reseed-yes")
+    cluster.wait_serving()
+    reads()
+
+
 def is_marked(drive):
     """Its FORMAT has the feature of a cluster's pool."""
     return int(re.search(rb"^features ([0-9a-f]+)$", (drive / "FORMAT").read_bytes(), re.M).group(1), 16) & 2 != 0
