@@ -69,10 +69,12 @@ static int adopt_check_members(const struct cl_adopt_drive *drives, unsigned cou
                                             (unsigned long long)drives[i].known.epoch, newest->path, (unsigned long long)newest->known.epoch);
                 held |= 1ull << slot;
         }
-        for (slot = 0; slot < epoch->slots; slot++)
-                if ((epoch->in & ~held) >> slot & 1)
-                        return adopt_refuse(out, -ENOENT, "slot %u: its drive is in none of the folders given", slot);
-        return 0;
+        out->missing = epoch->in & ~held;
+        if (out->missing == 0 || (out->marked && eng_epoch_is_most(newest->known.body, newest->known.body_len, held) == 1 &&
+                                  eng_epoch_serves(out->config.epoch, out->config.epoch_len, held) == 1))
+                return 0;
+        return adopt_refuse(out, -ENOENT, "slot %u: its drive is in none of the folders given%s", (unsigned)__builtin_ctzll(out->missing),
+                            out->marked ? ", and the others are too few to go on without it" : "");
 }
 
 static int adopt_judge(const struct cl_adopt_drive *drives, unsigned count, const struct eng_site *site, struct cl_adopt_plan *out)
@@ -140,7 +142,7 @@ int cl_adopt_look(const struct cl_adopt_plan *plan, const struct cl_view *view, 
         unsigned i;
 
         *text = '\0';
-        if (view->has_request)
+        if (view->has_request && (!plan->marked || plan->is_pool || view->has_format)) /* a marked pool that was never led: nobody else has it, and it ends the request */
                 return look_refuse(text, -EBUSY, "etcd is being written anew from what nodes hold (millrace admin cluster reseed): wait for that, or give this cluster another name");
         if (view->has_format && own == NULL)
                 return look_refuse(text, -EEXIST, "there is a cluster of this name already: give this one another name");
@@ -156,6 +158,24 @@ int cl_adopt_look(const struct cl_adopt_plan *plan, const struct cl_view *view, 
         if (own != NULL && own->number != CL_POOL)
                 return look_refuse(text, -EEXIST, "the store is another pool than the first of a cluster that has been begun");
         return own != NULL ? CL_ADOPT_BEGUN : CL_ADOPT_NONE;
+}
+
+int cl_adopt_check_node(const struct cl_adopt_drive *drives, unsigned count, const char *name, const char *address, const struct cl_view *view, char text[CL_TEXT_MAX])
+{
+        unsigned i;
+
+        *text = '\0';
+        for (i = 0; i < count; i++)
+                if ((drives[i].identity.features & ENG_FEATURE_SITES) != 0 && drives[i].node[0] != '\0' && strcmp(drives[i].node, name) != 0) {
+                        snprintf(text, CL_TEXT_MAX, "%.120s: is marked for the node %s already: give it that name (node)", drives[i].path, drives[i].node);
+                        return -EEXIST;
+                }
+        for (i = 0; i < view->count; i++)
+                if (strcmp(view->members[i].node.address, address) == 0 && strcmp(view->members[i].node.name, name) != 0) {
+                        snprintf(text, CL_TEXT_MAX, "the node %s has the address %.150s: stop it, or give this one another address", view->members[i].node.name, address);
+                        return -EEXIST;
+                }
+        return 0;
 }
 
 /* ---- etcd ------------------------------------------------------------------------------------ */
@@ -174,7 +194,7 @@ static void adopt_put_done(struct cl_cas *cas)
 
         switch (cas->outcome) {
         case CL_CAS_WON:
-                if (cas->other_count == 0)
+                if (!adopt->ending)
                         adopt->config_revision = cas->revision;
                 adopt_answer(adopt, 0, "");
                 break;
@@ -189,8 +209,16 @@ static void adopt_put_done(struct cl_cas *cas)
         }
 }
 
-/* guarded: only while the claim is as it was. */
-static void adopt_put(struct cl_adopt *adopt, size_t len, int64_t revision, bool guarded)
+/* 0: there is none. */
+static void adopt_compare(struct cl_adopt *adopt, unsigned i, enum cl_key_kind kind, unsigned number, int64_t revision)
+{
+        char *key = adopt->other_keys[i];
+
+        adopt->compares[i] = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = {key, cl_key_name(adopt->cluster, kind, number, key)}, .number = revision};
+}
+
+/* Only while so many other keys are as they were. */
+static void adopt_put(struct cl_adopt *adopt, size_t len, int64_t revision, unsigned others)
 {
         if (len == 0) {
                 adopt_answer(adopt, -ENOMEM, "out of memory");
@@ -201,8 +229,8 @@ static void adopt_put(struct cl_adopt *adopt, size_t len, int64_t revision, bool
         adopt->cas.key = (struct cl_bytes){adopt->key, strlen(adopt->key)};
         adopt->cas.value = (struct cl_bytes){adopt->value, len};
         adopt->cas.mod_revision = revision;
-        adopt->cas.others = &adopt->compare;
-        adopt->cas.other_count = guarded;
+        adopt->cas.others = adopt->compares;
+        adopt->cas.other_count = others;
         adopt->cas.done = adopt_put_done;
         cl_cas(&adopt->cas);
 }
@@ -230,20 +258,26 @@ void cl_adopt_claim(struct cl_adopt *adopt)
                 adopt_answer(adopt, 0, "");
                 return;
         }
+        adopt->ending = false;
         cl_key_name(adopt->cluster, CL_KEY_CONFIG, CL_POOL, adopt->key);
-        adopt_put(adopt, cl_config_write(&adopt->plan->config, adopt->value), pool->has_config ? pool->config_revision : 0, false);
+        adopt_compare(adopt, 0, CL_KEY_FORMAT, 0, 0);
+        adopt_put(adopt, cl_config_write(&adopt->plan->config, adopt->value), pool->has_config ? pool->config_revision : 0, 1);
 }
 
 void cl_adopt_end(struct cl_adopt *adopt)
 {
+        const struct cl_view *view = adopt->view;
         struct cl_format format = {.generation = adopt->plan->generation};
 
+        if (view->has_request && view->request.generation >= format.generation)
+                format.generation = view->request.generation + 1;
+        adopt->ending = true;
         lp_random(format.cluster_id, sizeof(format.cluster_id));
         lp_random(&format.random, sizeof(format.random));
         cl_key_name(adopt->cluster, CL_KEY_FORMAT, 0, adopt->key);
-        adopt->compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = {adopt->config_key, cl_key_name(adopt->cluster, CL_KEY_CONFIG, CL_POOL, adopt->config_key)},
-                                             .number = adopt->config_revision};
-        adopt_put(adopt, cl_format_write(&format, adopt->value), 0, true);
+        adopt_compare(adopt, 0, CL_KEY_CONFIG, CL_POOL, adopt->config_revision);
+        adopt_compare(adopt, 1, CL_KEY_RESEED, 0, view->request_revision);
+        adopt_put(adopt, cl_format_write(&format, adopt->value), 0, 2);
 }
 
 /* ---- the folders ----------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct cl_adopt_drive {
         const char *path;
         struct eng_identity identity;
         uint64_t generation;    /* the highest that its file NODE knows; 0: none, or there is no such file */
+        char node[CL_NAME_MAX]; /* the node's name in it; "": likewise */
         struct rem_known known; /* of rem_drive_ask() */
 };
 
@@ -31,11 +32,13 @@ struct cl_adopt_plan {
         uint8_t store_id[CL_ID];
         struct eng_epoch_info epoch; /* the newest of its drives */
         struct cl_config config;     /* that the pool is to begin with */
-        uint64_t generation;         /* that `format` is to have: above all that drives and folders know */
+        uint64_t generation;         /* that `format` is to have at least: above all that drives and folders know */
+        uint64_t missing;            /* slots without a drive here: they are marked, and go on without these */
 };
 /*
  * A function over values; any thread. It takes chance from lp_random(). site: of all slots. All slots that were not
- * removed must be in, each of their drives given, with the newest EPOCH record.
+ * removed must be in, each of their drives given, with the newest EPOCH record. When all given are marked, a drive may be
+ * missing: the others are a majority, and each group of names has a copy among them.
  */
 void cl_adopt_plan(const struct cl_adopt_drive *drives, unsigned count, const struct eng_site *site, struct cl_adopt_plan *out);
 
@@ -46,6 +49,12 @@ enum cl_adopt_found {
 };
 /* A function over values; any thread. One of these; -EEXIST, -EREMCHG or -EBUSY, and why: it cannot be adopted there. */
 int cl_adopt_look(const struct cl_adopt_plan *plan, const struct cl_view *view, char text[CL_TEXT_MAX]);
+
+/*
+ * Whether the node may have this name and this address; any thread. -EEXIST, and why: folders are marked under another
+ * name, or another node has the address.
+ */
+int cl_adopt_check_node(const struct cl_adopt_drive *drives, unsigned count, const char *name, const char *address, const struct cl_view *view, char text[CL_TEXT_MAX]);
 
 /*
  * Of all folders at once: none is open as a drive. Writes NODE, as `as` says but for the drive, then the features of a
@@ -67,12 +76,13 @@ struct cl_adopt {
         int64_t config_revision; /* that the claim has */
         /* private */
         struct cl_cas cas;
-        struct cl_compare compare;
-        char key[CL_KEY_NAME_MAX], config_key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+        struct cl_compare compares[2];
+        bool ending;
+        char key[CL_KEY_NAME_MAX], other_keys[2][CL_KEY_NAME_MAX], value[CL_JSON_MAX];
 };
-/* Puts the plan's config, unless the one that is there was made of the same epoch for the same site. */
+/* Puts the plan's config, unless the one that is there was made of the same epoch for the same site, or there is `format`. */
 void cl_adopt_claim(struct cl_adopt *adopt);
-/* Puts `format`, if the config is that of the claim. */
+/* Puts `format`, if the config is that of the claim. It ends a reseed that was asked for, if there is no other since. */
 void cl_adopt_end(struct cl_adopt *adopt);
 
 #endif

@@ -148,6 +148,12 @@ int eng_pool_make(const struct eng_new_pool *pool, uint8_t body[ENG_EPOCH_BODY_M
  */
 int eng_epoch_adopt(const void *body, size_t len, const struct eng_site *site, uint8_t out[ENG_EPOCH_BODY_MAX], size_t *out_len, struct eng_error *error);
 
+/*
+ * Whether these slots are a majority of the epoch of an EPOCH record that each of them has, and of the one that was surely
+ * in force before it: without them no store of one machine makes another epoch, or has. 1: yes, 0: no. -EBADMSG.
+ */
+int eng_epoch_is_most(const void *body, size_t len, uint64_t slots);
+
 /* ---- a pool whose configuration service was lost --------------------------------------------- */
 
 /*

@@ -13,11 +13,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ADOPT_VIEW_NS (20ull * 1000 * 1000 * 1000) /* for etcd to answer */
@@ -74,8 +78,48 @@ static int adopt_probe(struct cl_adopt_drive *drive, struct srv_error *error)
         if (drive->identity.layout < ENG_LAYOUT)
                 return srv_fail(error, -EPROTO, "%.300s: is of layout %u, and clusters have layout %u: start the store once with --upgrade", drive->path, drive->identity.layout, ENG_LAYOUT);
         drive->generation = 0;
-        if (cl_node_file_read(drive->path, &file) == 0)
-                drive->generation = file.seen.generation.number > file.fence.number ? file.seen.generation.number : file.fence.number;
+        drive->node[0] = '\0';
+        if (cl_node_file_read(drive->path, &file) != 0)
+                return 0;
+        snprintf(drive->node, sizeof(drive->node), "%s", file.name);
+        drive->generation = file.seen.generation.number > file.fence.number ? file.seen.generation.number : file.fence.number;
+        return 0;
+}
+
+/* Whose FORMAT is. False: there is none. */
+static bool adopt_owner(const char *path, struct stat *st)
+{
+        char name[PATH_MAX];
+
+        return snprintf(name, sizeof(name), "%s/FORMAT", path) < (int)sizeof(name) && stat(name, st) == 0;
+}
+
+/*
+ * An operator may be root, and the daemon another user, who could not open files of root's: from here on this process is
+ * that user. Where a FORMAT is root's, the daemon is, too.
+ */
+static int adopt_as_owner(const struct adopting *a, struct srv_error *error)
+{
+        const struct passwd *user;
+        struct stat st, first;
+        bool found = false;
+        unsigned i;
+
+        for (i = 0; geteuid() == 0 && i < a->own.drive.count; i++) {
+                if (!adopt_owner(a->own.drive.item[i], &st))
+                        continue;
+                if (st.st_uid == 0)
+                        return 0;
+                if (found && (st.st_uid != first.st_uid || st.st_gid != first.st_gid))
+                        return srv_fail(error, -EPERM, "%.300s: FORMAT is of another user or group than those of other folders", a->own.drive.item[i]);
+                first = st;
+                found = true;
+        }
+        if (!found)
+                return 0;
+        user = getpwuid(first.st_uid);
+        if ((user != NULL ? initgroups(user->pw_name, first.st_gid) : setgroups(1, &first.st_gid)) != 0 || setegid(first.st_gid) != 0 || seteuid(first.st_uid) != 0)
+                return srv_fail(error, -errno, "cannot become user %u, whose the drives are: %s", (unsigned)first.st_uid, strerror(errno));
         return 0;
 }
 
@@ -220,15 +264,23 @@ static int adopt_look(struct adopting *a, struct srv_error *error)
         if (a->plan.rv != 0)
                 return srv_fail(error, a->plan.rv, "%s", a->plan.text);
         rv = cl_adopt_look(&a->plan, &a->view, text);
+        if (rv >= 0 && rv != CL_ADOPT_DONE && cl_adopt_check_node(a->drives, a->count, a->own.node, a->link.address, &a->view, text) != 0)
+                rv = -EEXIST;
         return rv >= 0 ? rv : srv_fail(error, rv, "%s", text);
 }
 
 static void adopt_show(const struct adopting *a)
 {
         const struct eng_epoch_info *epoch = &a->plan.epoch;
+        unsigned slot;
 
         printf("cluster %s, pool 1: the %u drives of this store, erasure code %u+%u, epoch %llu\n", a->own.cluster, a->count, epoch->k, epoch->m, (unsigned long long)epoch->number);
         printf("node    %s, number %u, rack %u: all of them lie there\n", a->own.node, (unsigned)a->site.node, (unsigned)a->site.rack);
+        for (slot = 0; slot < epoch->slots; slot++)
+                if (a->plan.missing >> slot & 1)
+                        printf("slot %u  its drive is not here: the pool begins without it; replace it then (millrace admin drive replace)\n", slot);
+        if (epoch->m == 1)
+                printf("While a drive is away, groups of names of which it had one of the two copies take no changes: a code with M of 2 at least has spare ones.\n");
         if (a->plan.marked)
                 printf("It has been begun: the folders are marked already.\n");
         else
@@ -294,6 +346,8 @@ static int adopt_store(struct adopting *a, struct srv_error *error)
                 rv = srv_link_look(&a->link, NULL, NULL, error);
         if (rv == 0)
                 rv = adopt_check_secrets(a, error);
+        if (rv == 0)
+                rv = adopt_as_owner(a, error);
         if (rv == 0)
                 rv = adopt_alone(a, error);
         if (rv == 0)

@@ -345,6 +345,16 @@ void srv_folders_own(struct srv_folders *folders, uint16_t number)
                         folders->at[i].file.node = number;
 }
 
+bool srv_folders_hold(const struct srv_folders *folders)
+{
+        unsigned i;
+
+        for (i = 0; i < folders->count; i++)
+                if (atomic_load(&folders->at[i].job) == SRV_FOLDER_IDLE && folders->at[i].state == ENG_FOLDER_DRIVE)
+                        return true;
+        return false;
+}
+
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node)
 {
         unsigned i;

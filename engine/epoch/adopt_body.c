@@ -85,3 +85,20 @@ int eng_epoch_adopt(const void *body, size_t len, const struct eng_site *site, u
         *out_len = placed + tail.size;
         return 0;
 }
+
+int eng_epoch_is_most(const void *body, size_t len, uint64_t slots)
+{
+        struct eng_epoch_info info;
+        struct fmt_epoch_drive d;
+        eng_mask base = 0;
+        unsigned slot;
+        int rv = len > ENG_EPOCH_BODY_MAX ? -EBADMSG : eng_epoch_read(body, len, &info);
+
+        if (rv != 0)
+                return rv;
+        for (slot = 0; slot < info.slots; slot++) {
+                memcpy(&d, (const uint8_t *)body + sizeof(struct fmt_epoch) + slot * sizeof(d), sizeof(d));
+                base |= d.base != 0 ? eng_bit(slot) : 0;
+        }
+        return eng_is_majority(slots, info.in) && (base == 0 || eng_is_majority(slots, base));
+}
