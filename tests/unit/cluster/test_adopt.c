@@ -102,6 +102,14 @@ static int ask_drives(void)
         return rv;
 }
 
+static int ask_one(unsigned i, const struct eng_identity *expected)
+{
+        struct eng_local_options options = {.path = sf.path[i], .identity = *expected, .log_file_bytes = sf.options.log_file_bytes};
+        struct eng_error error;
+
+        return rem_drive_ask(&options, NULL, NULL, &drives[i].known, &error);
+}
+
 static void plan_says(unsigned count, int rv, const char *text)
 {
         cl_adopt_plan(drives, count, &site, &plan);
@@ -415,10 +423,97 @@ static void test_what_etcd_has(void **state)
         sf_remove(&sf);
 }
 
+/* Folders marked under one name take no other; nor does a node that has the address of another. */
+static void test_one_node(void **state)
+{
+        struct cl_member members[2] = {{.number = 3, .node = {.name = "n3", .address = "a:1"}}, {.number = 4, .node = {.name = "n4", .address = "a:2"}}};
+        struct cl_view view = {.revision = 1, .count = 2, .members = members};
+        static struct cl_adopt_drive two[2];
+        char text[CL_TEXT_MAX];
+
+        memset(two, 0, sizeof(two));
+        two[0].path = "first";
+        two[1].path = "second";
+        snprintf(two[1].node, sizeof(two[1].node), "n1"); /* it was cut off before FORMAT: nobody goes by it */
+        assert_int_equal(cl_adopt_check_node(two, 2, "n2", "a:3", &view, text), 0);
+        two[0].identity.features = two[1].identity.features = ENG_FEATURES_OF_POOL;
+        assert_int_equal(cl_adopt_check_node(two, 2, "n2", "a:3", &view, text), -EEXIST);
+        assert_non_null(strstr(text, "second: is marked for the node n1"));
+        assert_int_equal(cl_adopt_check_node(two, 2, "n1", "a:3", &view, text), 0);
+        assert_int_equal(cl_adopt_check_node(two, 2, "n1", "a:2", &view, text), -EEXIST);
+        assert_non_null(strstr(text, "n4"));
+        snprintf(two[1].node, sizeof(two[1].node), "n4"); /* it waits for the cluster already */
+        assert_int_equal(cl_adopt_check_node(two, 2, "n4", "a:2", &view, text), 0);
+}
+
+static void put_request(uint64_t generation, uint64_t random)
+{
+        struct cl_format request = {.generation = generation, .random = random};
+        static char text[CL_JSON_MAX];
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name("c1", CL_KEY_RESEED, 0, key);
+        me_put(&etcd, key, text, cl_format_write(&request, text));
+}
+
+/* A reseed was asked for, which can never end: what it would write is on no drive. */
+static void test_reseed_was_asked(void **state)
+{
+        make_store();
+        put_request(5, 1);
+        assert_int_equal(ask_drives(), 0);
+        plan_says(DRIVES, 0, "");
+        look_says(-EBUSY, "reseed"); /* nothing says that it is not of another cluster's nodes */
+        plan.marked = true;
+        look_says(CL_ADOPT_NONE, "");
+        plan.is_pool = true;
+        look_says(-EBUSY, "reseed");
+        plan.is_pool = false;
+        assert_int_equal(claim_of(view_now()), 0);
+        put_request(7, 2); /* it is made anew just then */
+        assert_int_equal(end_now(), -EEXIST);
+        assert_false(view_now()->has_format);
+        assert_int_equal(claim_of(view_now()), 0);
+        assert_int_equal(end_now(), 0);
+        assert_int_equal(view_now()->format.generation, 8);
+        assert_false(seen.view.has_request); /* it is over */
+        look_says(CL_ADOPT_DONE, "");
+        sf_remove(&sf);
+}
+
+static void create_over(struct cl_create *create)
+{
+        sem_post(&over);
+}
+
+static void start_create(void *arg)
+{
+        cl_create(arg);
+}
+
+/* `init` under that name, by a node that waits: it takes no claim of a store's for a pool of its own. */
+static void test_init_meanwhile(void **state)
+{
+        static const uint16_t nodes[] = {1};
+        static struct cl_create create;
+
+        make_store();
+        assert_int_equal(ask_drives(), 0);
+        plan_says(DRIVES, 0, "");
+        assert_int_equal(claim_of(view_now()), 0);
+        create = (struct cl_create){.etcd = &etcd.etcd, .cluster = "c1", .view = view_now(), .nodes = nodes, .node_count = 1, .done = create_over};
+        post_to_loop(start_create, &create);
+        wait_for(&over);
+        assert_int_equal(create.rv, -EEXIST);
+        assert_non_null(strstr(create.text, "cluster adopt"));
+        assert_false(view_now()->has_format);
+        sf_remove(&sf);
+}
+
 /* Answers that are lost; others who are faster; a claim that is behind the store. */
 static void test_claims(void **state)
 {
-        struct cl_view before;
+        struct cl_view before, late;
         struct cl_config config;
         unsigned lose;
 
@@ -449,8 +544,18 @@ static void test_claims(void **state)
         assert_int_equal(claim_of(&seen.view), 0);
         assert_int_equal(etcd.changes, 2);
         put_config(1, &config); /* somebody has changed it */
+        assert_int_equal(claim_of(view_now()), 0); /* of an older epoch: it is put anew */
+        put_config(1, &config);
         assert_int_equal(end_now(), -EEXIST);
-        assert_false(view_now()->has_format);
+        assert_int_equal(cl_view_copy(&late, view_now()), 0);
+        assert_false(late.has_format);
+        put_format(); /* and has made the cluster, before a claim that saw none arrives */
+        assert_int_equal(claim_of(&late), -EEXIST);
+        assert_int_equal(view_now()->pools[0].config_revision, late.pools[0].config_revision);
+        cl_view_free(&late);
+        me_free(&etcd);
+        me_init(&etcd);
+        put_config(1, &config);
         me_set_full(&etcd, true);
         assert_int_equal(claim_of(view_now()), -ENOSPC);
         me_set_full(&etcd, false);
@@ -519,6 +624,7 @@ static void test_marks(void **state)
                 assert_true(file.made && file.node == 1 && strcmp(file.name, "n1") == 0 && strcmp(file.cluster, "c1") == 0 && file.seen.cluster_id == 0);
                 assert_memory_equal(file.drive, drives[i].identity.drive_id, CL_ID);
         }
+        assert_int_equal(ask_one(0, &drives[0].identity), -EINVAL); /* who looked at it before it was marked */
         assert_int_equal(cl_adopt_mark(drives, DRIVES, &as, &error), 0); /* again */
         assert_int_equal(eng_folder_hold("/nowhere/at/all", &lock, &error), -ENOENT);
         assert_int_equal(eng_folder_add_features("/nowhere/at/all", 1, &error), -ENOENT);
@@ -702,6 +808,81 @@ static void test_drive_is_late(void **state)
         sf_remove(&sf);
 }
 
+/* A running store takes no drive that was marked while it was away. */
+static void test_marked_drive_returns(void **state)
+{
+        struct eng_hot_add_report report;
+        struct eng_error error;
+        uint64_t number;
+        unsigned i;
+
+        make_store();
+        assert_int_equal(ask_drives(), 0);
+        sf_give(&sf, 0x7);
+        assert_int_equal(open_alone(), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        assert_int_equal(cl_adopt_mark(&drives[3], 1, &as, &error), 0);
+        assert_int_equal(eng_drive_hot_add(sf.store, 3, sf.path[3], false, &number), 0);
+        for (i = 0; i < 20000; i++) {
+                assert_int_equal(eng_hot_add_read(sf.store, number, &report), 0);
+                if (!report.running)
+                        break;
+                usleep(1000);
+        }
+        assert_true(!report.running && report.rv == -ENOENT);
+        assert_non_null(strstr(report.text, "belongs to a cluster's pool"));
+        sf_close(&sf);
+        sf_give(&sf, 0xf);
+        sf_remove(&sf);
+}
+
+/*
+ * A disk dies when some or all are marked: the others go on if they are a majority that has all names. It returns, and
+ * catches up if it was marked.
+ */
+static void test_disk_dies_meanwhile(void **state)
+{
+        const struct cl_pool *pool;
+        struct eng_error error;
+        uint64_t all = 0;
+        unsigned i;
+
+        make_store();
+        assert_int_equal(ask_drives(), 0);
+        for (i = 0; i < DRIVES; i++)
+                all |= 1ull << drives[i].identity.slot;
+        assert_int_equal(eng_epoch_is_most(drives[0].known.body, drives[0].known.body_len, all), 1);
+        assert_int_equal(eng_epoch_is_most(drives[0].known.body, drives[0].known.body_len, 0x5), 0);
+        assert_int_equal(eng_epoch_is_most(drives[0].known.body, 7, all), -EBADMSG);
+        assert_int_equal(cl_adopt_mark(drives, 2, &as, &error), 0);
+        assert_int_equal(ask_drives(), 0);
+        plan_says(2, -ENOENT, "too few"); /* the other two may have gone on alone */
+        plan_says(3, -ENOENT, "in none of the folders given"); /* the third is not marked */
+        assert_int_equal(cl_adopt_mark(drives, DRIVES, &as, &error), 0);
+        assert_int_equal(ask_drives(), 0);
+        plan_says(3, 0, "");
+        assert_int_equal(plan.missing, 1ull << drives[3].identity.slot);
+        assert_int_equal(claim_of(view_now()), 0);
+        assert_int_equal(end_now(), 0);
+        pool = cl_view_pool(view_now(), CL_POOL);
+        df_serve(&sf, pool->config.store_id, pool->config.epoch, pool->config.epoch_len);
+        sf.options.one_machine = false;
+        sf.options.site = site;
+        for (i = 0; i < 2; i++) {
+                df_service.paths[3] = i == 0 ? "" : sf.path[3];
+                sf.options.boot = i + 1;
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, i == 0 ? goes_on_with_three : all_are_in, NULL, 120));
+                check_objects();
+                assert_int_equal(sf_put(&sf, 0, bucket, key_of(1), 1, size_of(1), true, NULL), 0);
+                sf_close(&sf);
+        }
+        sf.options.cluster = NULL;
+        sf.options.site = (struct eng_site){0};
+        sf.options.boot = 0;
+        sf_remove(&sf);
+}
+
 /* A drive that was out has to be in first. */
 static void test_drive_was_out(void **state)
 {
@@ -729,7 +910,12 @@ int main(void)
                 cmocka_unit_test(test_plan),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_marks),
+                cmocka_unit_test(test_one_node),
+                cmocka_unit_test(test_marked_drive_returns),
                 cmocka_unit_test_setup_teardown(test_what_etcd_has, loop_and_etcd, no_loop),
+                cmocka_unit_test_setup_teardown(test_reseed_was_asked, loop_and_etcd, no_loop),
+                cmocka_unit_test_setup_teardown(test_init_meanwhile, loop_and_etcd, no_loop),
+                cmocka_unit_test_setup_teardown(test_disk_dies_meanwhile, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_claims, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_cut_off, loop_and_etcd, no_loop),
                 cmocka_unit_test_setup_teardown(test_etcd_is_lost, loop_and_etcd, no_loop),
