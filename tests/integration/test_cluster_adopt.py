@@ -307,18 +307,92 @@ def is_marked(drive):
     return int(re.search(rb"^features ([0-9a-f]+)$", (drive / "FORMAT").read_bytes(), re.M).group(1), 16) & 2 != 0
 
 
+NOBODY = 65534
+
+
+def owned_by(folder, user):
+    return all(path.lstat().st_uid == user and path.lstat().st_gid == user for path in (folder, *folder.rglob("*")))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_adopts_for_another_user(cluster):
+    """The daemon's user can open all that the command leaves, and the command does no more than that user could."""
+    daemon = store_of(cluster).start()
+    daemon.stop()
+    first = cluster.nodes[1]
+    for path in [path for drive in first.drives for path in (drive, *drive.rglob("*"))]:
+        os.chown(path, NOBODY, NOBODY)
+    os.chown(first.drives[2] / "FORMAT", NOBODY - 1, NOBODY)
+    cluster.folder.chmod(0o711)
+    refused(cluster, says="is of another user or group")
+    os.chown(first.drives[2] / "FORMAT", NOBODY, NOBODY)
+    for drive in first.drives:  # they are made anew when it is opened
+        (drive / "LOCK").unlink()
+    assert "Nothing was done" in adopt(first, doit=False)
+    assert all(owned_by(drive, NOBODY) for drive in first.drives)
+    first.drives[3].chmod(0o500)
+    (first.drives[3] / "LOCK").unlink()
+    refused(cluster, says="Permission denied")
+    first.drives[3].chmod(0o700)
+    assert "start millraced" in adopt(first)
+    assert all(owned_by(drive, NOBODY) and is_marked(drive) for drive in first.drives)
+    assert (first.drives[0] / "NODE").stat().st_uid == NOBODY
+
+
+def test_another_name_is_refused(cluster):
+    """It was marked for one node, and cut off before the cluster was made; a disk is lost then."""
+    daemon = store_of(cluster).start()
+    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    s3.create_bucket(Bucket="bucket")
+    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
+    daemon.stop()
+    first = cluster.nodes[1]
+    adopt(first)
+    empty_etcd(cluster)
+    first.options = ["--node=other"]
+    said = adopt(first, status=2)
+    assert "is marked for the node n1" in said, said
+    first.options = []
+    first.spawn()
+    first.wait_said("millrace admin cluster reseed")
+    with cluster.reseed_process("--reseed-yes") as reseed:  # it asks, and waits for what no drive holds
+        wait_until(lambda: etcd_has(cluster, "reseed/request"), 60, "a reseed is asked for", cluster.said)
+        reseed.kill()
+    first.terminate()
+    shutil.rmtree(first.drives[3])
+    first.drives = first.drives[:3]
+    said = adopt(first)
+    assert "slot" in said and "its drive is not here" in said, said
+    first.spawn()
+    cluster.wait_leader()
+    cluster.wait_serving()
+    s3 = s3_at(cluster, first)
+    assert when_it_can(cluster, "k is read", lambda: s3.get_object(Bucket="bucket", Key="k")["Body"].read()) == body_of(1, 500_000)
+
+
 # of one slot, which lies on node 2: an epoch's head, and its drive (engine/format.h)
 OTHER_EPOCH = struct.pack("<Q16s16sIHBB", 1, b"e" * 16, bytes(16), 64, 1, 1, 0) + struct.pack("<16sBBBBHH", b"d" * 16, 1, 0, 1, 0, 2, 2)
 OTHER_CONFIG = {"store_id": "ab" * 16, "number": 1, "epoch": base64.b64encode(OTHER_EPOCH).decode()}
 
 
+def base64_of(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def etcd_ask(cluster, what, key, **more):
+    body = json.dumps({"key": base64_of(f"/millrace/{cluster.name}/{key}"), **more}).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{cluster.etcd.url}/v3/kv/{what}", data=body, method="POST"), timeout=10 * PATIENCE) as answer:
+        assert answer.status == 200
+        return json.load(answer)
+
+
 def etcd_put(cluster, key, value):
     """As somebody else would."""
-    def base64_of(text):
-        return base64.b64encode(text.encode()).decode()
-    body = json.dumps({"key": base64_of(f"/millrace/{cluster.name}/{key}"), "value": base64_of(json.dumps(value))}).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{cluster.etcd.url}/v3/kv/put", data=body, method="POST"), timeout=10 * PATIENCE) as answer:
-        assert answer.status == 200
+    etcd_ask(cluster, "put", key, value=base64_of(json.dumps(value)))
+
+
+def etcd_has(cluster, key):
+    return "kvs" in etcd_ask(cluster, "range", key)
 
 
 def test_refusals(cluster):
