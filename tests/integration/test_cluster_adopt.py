@@ -349,7 +349,7 @@ def test_another_name_is_refused(cluster):
     first = cluster.nodes[1]
     adopt(first)
     empty_etcd(cluster)
-    first.options = ["--node=other"]
+    first.options = ["--node=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"]
     said = adopt(first, status=2)
     assert "is marked for the node n1" in said, said
     first.options = []
