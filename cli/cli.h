@@ -227,6 +227,7 @@ int cli_admin_cluster_init(struct cli_call *call);
 int cli_admin_cluster_pool_add(struct cli_call *call);
 int cli_admin_cluster_status(struct cli_call *call);
 int cli_admin_cluster_reseed(struct cli_call *call);
+int cli_admin_cluster_adopt(struct cli_call *call);
 int cli_admin_node_status(struct cli_call *call);
 int cli_admin_node_add(struct cli_call *call);
 int cli_admin_node_drain(struct cli_call *call);

@@ -1,6 +1,6 @@
 /*
- * command_admin_cluster.c - `millrace admin cluster init` and `pool add`: runs `millraced --init-cluster`, which speaks to etcd with the daemon's
- * settings. No endpoint is asked: there is none before there is a cluster. Main thread only.
+ * command_admin_cluster.c - `millrace admin cluster init`, `pool add` and `adopt`: runs `millraced --init-cluster` or `--adopt-store`, which speak to
+ * etcd with the daemon's settings. No endpoint is asked: there is none before there is a cluster. Main thread only.
  */
 #include "command_admin.h"
 
@@ -55,4 +55,16 @@ int cli_admin_cluster_init(struct cli_call *call)
 int cli_admin_cluster_pool_add(struct cli_call *call)
 {
         return run_init(call, true);
+}
+
+int cli_admin_cluster_adopt(struct cli_call *call)
+{
+        char program[PATH_MAX], config[PATH_MAX + 16], action[] = "--adopt-store", yes[] = "--adopt-yes";
+        char *args[] = {program, config, action, call->yes ? yes : NULL, NULL};
+
+        cli_find_daemon(program, sizeof(program));
+        snprintf(config, sizeof(config), "--config=%s", call->argc > 0 ? call->argv[0] : DEFAULT_CONFIG);
+        execvp(program, args);
+        cli_error("%s cannot be run: %s", program, strerror(errno));
+        return CLI_FAILED;
 }

@@ -223,6 +223,36 @@ static void show_pool_drives(const json_t *answer, const json_t *pool, const cha
         }
 }
 
+/* The node that all drives of the pool are of; 0: there are several, or none. */
+static json_int_t only_node(const json_t *pool)
+{
+        const json_t *drives = json_object_get(pool, "drives"), *drive;
+        json_int_t node = 0;
+        size_t i;
+
+        json_array_foreach(drives, i, drive)
+        {
+                if (strcmp(cli_json_text(drive, "state"), "removed") == 0)
+                        continue;
+                if (node != 0 && node != signed_number(drive, "node"))
+                        return 0;
+                node = signed_number(drive, "node");
+        }
+        return node;
+}
+
+/* What the loss of a node would take, beyond what the code is for. */
+static void show_spread(const json_t *answer, const json_t *pool, struct amiss *amiss)
+{
+        unsigned long long close = cli_json_number(json_object_get(pool, "heal"), "too_close");
+        json_int_t node = only_node(pool);
+
+        if (node != 0)
+                fprintf(amiss->out, "spread     the pool lies on node %s alone: while that is away, so is all of it (millrace admin cluster node add)\n", name_of(answer, node));
+        else if (close > 0)
+                fprintf(amiss->out, "spread     %llu shards lie on nodes that hold more of their object than may be lost with a node\n", close);
+}
+
 static void show_heal(const json_t *pool, const char *of, struct amiss *amiss)
 {
         const json_t *heal = json_object_get(pool, "heal");
@@ -279,6 +309,7 @@ static void show_pool(const json_t *answer, const json_t *one, bool several, str
                 amiss_add(amiss, "%sthe pool is not %s%s%s", of, cli_json_true(pool, "ready") ? "writable" : "ready", *reason != '\0' ? ": " : "", reason);
         if (cli_json_true(pool, "ready"))
                 show_heal(pool, of, amiss);
+        show_spread(answer, pool, amiss);
         show_pool_drives(answer, pool, of, amiss);
 }
 

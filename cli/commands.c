@@ -259,6 +259,12 @@ const struct cli_command cli_commands[] = {
          "and asks, where there is a terminal. With --yes it is made without asking. With --pools the folders of each node\n"
          "are dealt among so many pools, which are led by different nodes; a bucket lies in one of them.\n",
          CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_init},
+        {"admin cluster adopt", "[CONFIG]", "make a store of one machine, stopped, the first pool of a new cluster",
+         "On the machine of the store, with millraced stopped. CONFIG (default /etc/millrace/millrace.conf) is what millraced\n"
+         "is to start with as a node: the folders of the store, and cluster, node, etcd and so on. Nothing is moved: it is a\n"
+         "cluster of one node until others are added (admin cluster node add). Without --yes it is shown what would be done;\n"
+         "with --yes it is done, and there is no way back. It can be given again after a kill.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES), 0, 1, cli_admin_cluster_adopt},
         {"admin cluster pool add", "[CONFIG]", "make further pools of a cluster",
          "Of the folders that the nodes given have announced and that are in no pool. CONFIG, and what is asked, are as in\n"
          "admin cluster init. Nodes serve buckets of a new pool from their next start on.\n",

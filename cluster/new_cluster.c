@@ -229,8 +229,13 @@ static int check_all_are_in(struct cl_create *create, const struct eng_epoch_inf
 static int check_pool(struct cl_create *create, const struct cl_pool *pool)
 {
         const struct eng_epoch_info *epoch = &pool->epoch;
+        static const uint8_t none[CL_ID];
         unsigned slot;
 
+        if (memcmp(epoch->parent, none, CL_ID) != 0) {
+                snprintf(create->text, sizeof(create->text), "a store of one machine is about to become the pool of this cluster: end that (millrace admin cluster adopt --yes)");
+                return -EEXIST;
+        }
         if (create->k + create->m > 0 && (create->k != epoch->k || create->m != epoch->m)) {
                 snprintf(create->text, sizeof(create->text), "a pool was made already, before this was cut off, with erasure code %u+%u: give that, or none", epoch->k, epoch->m);
                 return -EINVAL;

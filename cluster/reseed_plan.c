@@ -105,6 +105,9 @@ static int find_newest(struct planning *p)
                 return plan_end(p->out, -EAGAIN, "%sno node has reported a drive of the pool yet", p->of);
         eng_epoch_read(plan_newest(p)->epoch, plan_newest(p)->epoch_len, &p->epoch);
         p->pool->newest = p->epoch.number;
+        if ((p->epoch.features & ENG_FEATURE_SITES) == 0) /* another node may know more yet */
+                return plan_end(p->out, -EAGAIN, "%sthe newest epoch reported has no nodes: unless others are to report, a store of one machine was adopted and never led: stop its node, "
+                                                 "and adopt it again (millrace admin cluster adopt)", p->of);
         return 0;
 }
 

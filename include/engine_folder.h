@@ -25,6 +25,8 @@ struct eng_drive_times;
 /* Bits of eng_identity.features that others than the engine ask for. */
 #define ENG_FEATURE_SITES 2u /* a drive of a cluster's pool */
 #define ENG_FEATURE_POOLS 8u /* of a cluster of several: builds that know only one do not use it */
+#define ENG_FEATURES_OF_POOL 3u /* those that each drive of a cluster's pool has */
+#define ENG_LAYOUT 2u        /* that this build writes: a drive of an older one gets it when it is opened */
 
 /* What the FORMAT file says. */
 struct eng_identity {
@@ -62,6 +64,14 @@ int eng_folder_finish(const char *path, struct eng_error *error);
 /* Both. 0 also when this very format is done already. */
 int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
                       struct eng_error *error);
+
+/*
+ * Keeps a folder from being opened as a drive until *lock, a descriptor, is closed. -EBUSY: it is open, or
+ * held by another.
+ */
+int eng_folder_hold(const char *path, int *lock, struct eng_error *error);
+/* Adds bits to the features that FORMAT of a drive names, on stable storage, in one step. The caller holds the folder. */
+int eng_folder_add_features(const char *path, uint64_t features, struct eng_error *error);
 
 #define ENG_RECLAIM_OFF 1u
 
@@ -128,6 +138,21 @@ struct eng_new_pool {
 #define ENG_EPOCH_BODY_MAX 4096u
 /* Its first epoch, all drives in. -EINVAL, and why: no such code, or too few drives for it. */
 int eng_pool_make(const struct eng_new_pool *pool, uint8_t body[ENG_EPOCH_BODY_MAX], size_t *len, struct eng_error *error);
+
+/* ---- a store of one machine becomes a pool ---------------------------------------------------- */
+
+/*
+ * The epoch that a store of one machine goes on with as a cluster's pool, all of whose slots lie at `site`: made of the
+ * newest EPOCH record of its drives, each of which has it. Its number is far above that. -EBADMSG: it is no such body.
+ * -EEXIST: it is a cluster's. -EINVAL, and why: some slot is neither in nor removed, or on its way; there is no parity.
+ */
+int eng_epoch_adopt(const void *body, size_t len, const struct eng_site *site, uint8_t out[ENG_EPOCH_BODY_MAX], size_t *out_len, struct eng_error *error);
+
+/*
+ * Whether these slots are a majority of the epoch of an EPOCH record that each of them has, and of the one that was surely
+ * in force before it: without them no store of one machine makes another epoch, or has. 1: yes, 0: no. -EBADMSG.
+ */
+int eng_epoch_is_most(const void *body, size_t len, uint64_t slots);
 
 /* ---- a pool whose configuration service was lost --------------------------------------------- */
 

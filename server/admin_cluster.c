@@ -152,12 +152,13 @@ static json_t *pool_heal(struct eng_store *store, const struct eng_health *healt
         if (reports == NULL)
                 return NULL;
         eng_heal_read(store, &reports[0], &reports[1]);
-        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
+        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
                          reports[0].surveyed, "level", (int)reports[0].level, "looked_at", srv_admin_number(reports[0].looked_at), "todo_objects",
                          srv_admin_number(reports[0].todo_objects), "done_objects", srv_admin_number(reports[0].done_objects), "todo_bytes",
                          srv_admin_number(reports[0].todo_bytes), "done_bytes", srv_admin_number(reports[0].done_bytes), "failed_objects",
                          srv_admin_number(reports[0].failed_objects), "rate", srv_admin_number(health->heal_rate), "bytes_left",
-                         srv_admin_number(health->heal_bytes_left), "seconds_left", srv_admin_number(health->heal_seconds_left));
+                         srv_admin_number(health->heal_bytes_left), "seconds_left", srv_admin_number(health->heal_seconds_left),
+                         "too_close", srv_admin_number(reports[0].too_close));
         free(reports);
         return json;
 }

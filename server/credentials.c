@@ -468,6 +468,20 @@ static int look_for_credentials(const struct srv_settings *settings, struct plac
         return read_places(places, out, error);
 }
 
+int srv_credentials_on_drives(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error)
+{
+        struct srv_settings of_drives = *settings;
+        struct places places;
+        char none[] = "";
+        int rv;
+
+        of_drives.root_credentials = none;
+        rv = look_for_credentials(&of_drives, &places, out, error);
+        free_credential_places(&places);
+        explicit_bzero(&places.keys, sizeof(places.keys));
+        return rv;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error)

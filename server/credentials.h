@@ -31,6 +31,9 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
 /* The first of these ways alone. 1: they are there; 0: neither of them is; -EINVAL. */
 int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error);
 
+/* What stands on the drives alone, whatever the setting says; nothing is changed. As srv_credentials_load(). */
+int srv_credentials_on_drives(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error);
+
 /*
  * For who administers the machine. Prints the credentials in force as two lines that a shell can
  * take (export NAME='...').

@@ -152,7 +152,7 @@ static void find_cluster(const struct srv_settings *s, const struct cl_view *vie
         if (view->has_request)
                 srv_find(SRV_FOUND_MEND, "cluster", "give millrace admin cluster reseed again: it goes on", "a reseed has begun, and has not ended");
         else if (!view->has_format)
-                srv_find(SRV_FOUND_NOTE, "cluster", "millrace admin cluster init makes it; if it was made, etcd was lost: millrace admin cluster reseed", "%s has not been made, as far as etcd knows",
+                srv_find(SRV_FOUND_NOTE, "cluster", "millrace admin cluster init makes it, or adopt, of a store of one machine; if it was made, etcd was lost: millrace admin cluster reseed", "%s has not been made, as far as etcd knows",
                          s->cluster);
         else
                 srv_find(SRV_FOUND_GOOD, "cluster", NULL, "%s, generation %llu, epoch %llu, led by %s", s->cluster, (unsigned long long)view->format.generation,

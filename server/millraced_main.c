@@ -69,6 +69,8 @@ int main(int argc, char *argv[])
                 status = srv_cluster_init(&settings);
         } else if (action == SRV_RESEED_CLUSTER) {
                 status = srv_cluster_reseed(&settings);
+        } else if (action == SRV_ADOPT_STORE) {
+                status = srv_cluster_adopt(&settings);
         } else if (action == SRV_DOCTOR_CLUSTER) {
                 status = srv_doctor_cluster(&settings);
         } else if (action >= SRV_SHOW_CREDENTIALS) {

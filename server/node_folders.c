@@ -69,7 +69,7 @@ static int look_without_file(struct srv_folder *folder, const struct srv_setting
 {
         memset(&folder->file, 0, sizeof(folder->file));
         if (folder->state == ENG_FOLDER_DRIVE && (folder->identity.features & ENG_FEATURE_SITES) == 0)
-                return refuse_folder(error, folder->path, "is a drive of a store of one machine");
+                return refuse_folder(error, folder->path, "is a drive of a store of one machine: stop that, and let it become a pool (millrace admin cluster adopt)");
         if (folder->state == ENG_FOLDER_DRIVE) {
                 folder_say(folder, "its file %s is %s: FORMAT and the pool say whose it is", ENG_FOLDER_NODE_FILE, rv == -ENOENT ? "lost" : "damaged");
                 folder_is_ours(folder, s);
@@ -343,6 +343,16 @@ void srv_folders_own(struct srv_folders *folders, uint16_t number)
         for (i = 0; i < folders->count; i++)
                 if (folders->at[i].state != ENG_FOLDER_ABSENT && (!folders->at[i].file.made || folders->at[i].file.node == 0))
                         folders->at[i].file.node = number;
+}
+
+bool srv_folders_hold(const struct srv_folders *folders)
+{
+        unsigned i;
+
+        for (i = 0; i < folders->count; i++)
+                if (atomic_load(&folders->at[i].job) == SRV_FOLDER_IDLE && folders->at[i].state == ENG_FOLDER_DRIVE)
+                        return true;
+        return false;
 }
 
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node)

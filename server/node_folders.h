@@ -49,6 +49,8 @@ struct srv_folders {
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
 /* The node's name has this number: folders that do not say so are told, and say it from the next write on. */
 void srv_folders_own(struct srv_folders *folders, uint16_t number);
+/* One at least is a drive. */
+bool srv_folders_hold(const struct srv_folders *folders);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* False: pools have slots of this node, and none of them is here. */

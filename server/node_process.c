@@ -297,8 +297,8 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (n->view_error == -EREMCHG)
                         return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
                 if (!n->waits_told) {
-                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millrace admin cluster init", (unsigned)n->settings->number, n->link.name,
-                                n->settings->cluster);
+                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millrace admin cluster %s", (unsigned)n->settings->number, n->link.name,
+                                n->settings->cluster, srv_folders_hold(&n->folders) ? "adopt --yes (its folders hold drives)" : "init");
                         node_says(n, "The cluster has not been made yet.", "");
                 }
                 n->waits_told = true;

@@ -13,4 +13,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
 /* --init-cluster: waits until the nodes are there, and makes their folders a pool. Exit status. */
 int srv_cluster_init(const struct srv_settings *settings);
 
+/* --adopt-store: a store of one machine becomes the first pool of a new cluster. Exit status. */
+int srv_cluster_adopt(const struct srv_settings *settings);
+
 #endif

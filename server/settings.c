@@ -323,6 +323,7 @@ static const struct {
         {"--rotate-key", SRV_ROTATE_KEY},
         {"--init-cluster", SRV_INIT_CLUSTER},
         {"--reseed-cluster", SRV_RESEED_CLUSTER},
+        {"--adopt-store", SRV_ADOPT_STORE},
         {"--doctor-cluster", SRV_DOCTOR_CLUSTER},
 };
 

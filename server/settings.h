@@ -103,6 +103,7 @@ struct srv_ec {
           "With --reseed-cluster: a node, or a slot of the pool, that is given up: what only it knows is lost, and its "  \
           "drives are never used again. Once for each, or a list with commas.")                                        \
         X(reseed_yes, BOOL, "no", 0, 0, NULL, "With --reseed-cluster: write etcd; else it is shown what would be written.") \
+        X(adopt_yes, BOOL, "no", 0, 0, NULL, "With --adopt-store: do it; else it is shown what would be done.")          \
         X(listen, ADDRESS, "127.0.0.1:9000", 0, 0, "ADDR:PORT",                                                        \
           "Address of the S3 listener: TLS when tls_cert is given, else plain HTTP. *:PORT is every address, "         \
           "[::1]:PORT is IPv6, port 0 lets the system choose.")                                                        \
@@ -316,6 +317,7 @@ enum srv_action {
         SRV_ROTATE_KEY,
         SRV_INIT_CLUSTER,
         SRV_RESEED_CLUSTER,
+        SRV_ADOPT_STORE,
         SRV_DOCTOR_CLUSTER
 };
 

@@ -103,13 +103,13 @@ int srv_cluster_check(const struct srv_settings *s, enum srv_action action, stru
         int rv;
 
         if (*s->cluster == '\0')
-                return srv_fail(error, -EINVAL, "%s: give the cluster a name (cluster)", action == SRV_RESEED_CLUSTER ? "--reseed-cluster" : action == SRV_DOCTOR_CLUSTER ? "--doctor-cluster" : "--init-cluster");
+                return srv_fail(error, -EINVAL, "%s: give the cluster a name (cluster)", action == SRV_RESEED_CLUSTER ? "--reseed-cluster" : action == SRV_ADOPT_STORE ? "--adopt-store" : action == SRV_DOCTOR_CLUSTER ? "--doctor-cluster" : "--init-cluster");
         if (!cl_name_is_sound(s->cluster))
                 return srv_fail(error, -EINVAL, "cluster: '%.100s' is no name of letters, digits, - _ and .", s->cluster);
         rv = check_etcd(s, error);
         if (rv == 0 && action == SRV_INIT_CLUSTER && s->new_pool_nodes.count == 0)
                 rv = srv_fail(error, -EINVAL, "--init-cluster: name the nodes whose folders it is to use (new_pool_nodes)");
-        if (rv == 0 && (action == SRV_RUN || action == SRV_DOCTOR_CLUSTER))
+        if (rv == 0 && (action == SRV_RUN || action == SRV_DOCTOR_CLUSTER || action == SRV_ADOPT_STORE))
                 rv = check_node(s, error);
         return rv;
 }

@@ -108,6 +108,7 @@ void srv_print_help(FILE *out)
                 "  --rotate-key          make a new key in key_file, and seal the credentials with it\n"
                 "  --init-cluster        make a cluster of the empty folders that the nodes named by new_pool_nodes wait with\n"
                 "  --reseed-cluster      write etcd anew from what the nodes hold (millrace admin cluster reseed)\n"
+                "  --adopt-store         make a store of one machine, stopped, a new cluster's pool (millrace admin cluster adopt)\n"
                 "  --doctor-cluster      look at what a node of a cluster needs, and say what to mend (millrace doctor --settings)\n"
                 "  --version\n"
                 "  --help\n\n"

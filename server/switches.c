@@ -30,7 +30,7 @@
 
 #define WAIT_S    5
 #define SETTLE_MS 3000u /* less than a node waits for the leader's answer */
-#define TEXT_SIZE 256u
+#define TEXT_SIZE SRV_SWITCHES_TEXT
 #define ETCD_KEY  "switches"
 
 /* What a file says. generation 0: nothing was ever switched. */
@@ -133,6 +133,28 @@ static int switches_file_write(const char *path, const struct kept *kept, struct
                 return 0;
         switches_print(kept, text);
         return srv_secret_write(path, text, error);
+}
+
+int srv_switches_on_drives(const struct srv_list *drives, char text[SRV_SWITCHES_TEXT], struct srv_error *error)
+{
+        struct kept newest = {.generation = 0}, one;
+        unsigned i;
+
+        for (i = 0; i < drives->count; i++) {
+                char path[PATH_MAX];
+                int rv;
+
+                snprintf(path, sizeof(path), "%s/%s", drives->item[i], SRV_SWITCHES_FILE);
+                rv = switches_file_read(path, &one, error);
+                if (rv != 0 && rv != -ENOENT)
+                        return rv;
+                if (rv == 0 && one.generation > newest.generation)
+                        newest = one;
+        }
+        *text = '\0';
+        if (newest.generation != 0)
+                switches_print(&newest, text);
+        return 0;
 }
 
 /* ---- all drives ------------------------------------------------------------------------------ */

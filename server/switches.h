@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SRV_SWITCHES_TEXT 256u
 #define SRV_SWITCHES_FILE "SWITCHES" /* in a drive's folder, beside FORMAT; there once anything was switched */
 
 struct eng_health;
@@ -35,6 +36,11 @@ struct srv_switch_state {
  */
 int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
                       struct srv_switches **out);
+/*
+ * What the drives of a store that is stopped say, the newest, as a cluster's text in etcd says it. "": nothing was ever
+ * switched. Errors have a line: a file cannot be read.
+ */
+int srv_switches_on_drives(const struct srv_list *drives, char text[SRV_SWITCHES_TEXT], struct srv_error *error);
 /* Of a node's gateway: they are set at the pool's leader, and followed here. -ENOMEM. */
 int srv_switches_of_node(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_switches **out);
 /* As the cluster's text in etcd says: in force when it returns. Of srv_switches_of_node(), and of leaders of further pools. */

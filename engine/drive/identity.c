@@ -31,6 +31,7 @@
 #define FORMAT_MAX      1024u
 
 _Static_assert(ENG_FEATURE_SITES == FMT_FEATURE_SITES && ENG_FEATURE_POOLS == FMT_FEATURE_POOLS, "one bit each");
+_Static_assert(ENG_FEATURES_OF_POOL == (FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES) && ENG_LAYOUT == FMT_LAYOUT_VERSION, "as format.h has them");
 
 static const char *const folders[] = {"log", "data", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
@@ -464,4 +465,26 @@ int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error
         }
         *lock_fd = fd;
         return 0;
+}
+
+int eng_folder_hold(const char *path, int *lock, struct eng_error *error)
+{
+        int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rv;
+
+        if (dir_fd < 0)
+                return eng_error_set(error, -errno, "%s cannot be opened: %s", path, strerror(errno));
+        rv = eng_folder_lock(dir_fd, path, lock, error);
+        close(dir_fd);
+        return rv;
+}
+
+int eng_folder_add_features(const char *path, uint64_t features, struct eng_error *error)
+{
+        int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rv;
+
+        if (dir_fd < 0)
+                return eng_error_set(error, -errno, "%s cannot be opened: %s", path, strerror(errno));
+        rv = eng_folder_features(dir_fd, path, features, error);
+        close(dir_fd);
+        return rv;
 }

@@ -36,6 +36,8 @@ static int check_identity(struct eng_local *l, struct eng_error *error)
         if (memcmp(found.store_id, expected->store_id, FMT_ID) != 0 ||
             memcmp(found.drive_id, expected->drive_id, FMT_ID) != 0 || found.slot != expected->slot)
                 return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
+        if (found.features & ~expected->features & FMT_FEATURE_SITES) /* marked since it was looked at: whoever did that held the lock */
+                return eng_error_set(error, -EINVAL, "%s: has become a cluster's (millrace admin cluster adopt)", l->path);
         l->terms.guarded = ((found.features | expected->features) & FMT_FEATURE_TERMS) != 0;
         /*
          * The store has taken the decision: it refuses drives of an older layout unless they are to

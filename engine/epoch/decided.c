@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Pools of a cluster are made with all of these. */
-#define DECIDED_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES))
+#define DECIDED_FEATURES ((uint64_t)ENG_FEATURES_OF_POOL)
 
 void eng_decided_free(struct eng_coord *c)
 {

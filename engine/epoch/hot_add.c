@@ -141,6 +141,10 @@ static int hot_add_find_known(struct eng_hot_add *a)
                         snprintf(a->error.text, sizeof(a->error.text), "%s does not hold that drive", a->paths[i]);
                         continue;
                 }
+                if (a->store->options.one_machine && (identity.features & FMT_FEATURE_SITES)) {
+                        snprintf(a->error.text, sizeof(a->error.text), "%s: belongs to a cluster's pool, or is about to (millrace admin cluster adopt)", a->paths[i]);
+                        continue;
+                }
                 a->slot = (unsigned)slot;
                 m->identity = identity;
                 m->identity.features |= a->features;

@@ -59,11 +59,13 @@ int eng_epoch_reseed(const void *body, size_t len, uint64_t given_up, uint8_t ou
 
         if (rv != 0)
                 return eng_error_set(error, rv, "an EPOCH record makes no sense");
+        if ((info.features & ENG_FEATURE_SITES) == 0)
+                return eng_error_set(error, -EINVAL, "a store of one machine was adopted, and no node has led it yet: it is adopted again (millrace admin cluster adopt)");
         memcpy(&epoch, body, sizeof(epoch));
         least = FMT_EPOCH_PLACED(epoch.drives) + sizeof(tail) + FMT_EPOCH_LEFT(epoch.drives);
         if (len < FMT_EPOCH_PLACED(epoch.drives) + sizeof(tail) || least > ENG_EPOCH_BODY_MAX)
                 return eng_error_set(error, -EBADMSG, "an EPOCH record is of no cluster's pool");
-        if (info.number > UINT32_MAX - 2ull * FMT_EPOCH_FORCED_STEP)
+        if (info.number > INT32_MAX - 2ull * FMT_EPOCH_FORCED_STEP)
                 return eng_error_set(error, -EINVAL, "epoch %llu is too high: no number is left above it", (unsigned long long)info.number);
         rv = eng_epoch_serves(body, len, info.in & ~given_up);
         if (rv == 0)

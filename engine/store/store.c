@@ -389,7 +389,7 @@ static int recognise(struct eng_store *store, struct eng_error *error)
                 if (store_is_bad(&probes[i]))
                         continue;
                 if (o->one_machine && probes[i].state == ENG_FOLDER_DRIVE && (probes[i].identity.features & FMT_FEATURE_SITES))
-                        return eng_error_set(error, -EINVAL, "%s: belongs to a cluster's pool (--cluster, --node)", o->drives[i]);
+                        return eng_error_set(error, -EINVAL, "%s: belongs to a cluster's pool (--cluster, --node), or is about to (millrace admin cluster adopt)", o->drives[i]);
                 if (probes[i].state == ENG_FOLDER_DRIVE)
                         rv = take_drive(store, o->drives[i], &probes[i], error);
                 else

@@ -86,26 +86,18 @@ size_t df_epoch_on(const struct sf *sf, unsigned drive, void *out)
         return len;
 }
 
-void df_make(struct sf *sf, uint64_t *bucket)
+void df_serve(struct sf *sf, const uint8_t store_id[FMT_ID], const void *epoch, size_t len)
 {
         unsigned i;
 
         memset(&df_service, 0, sizeof(df_service));
-        sf_make(sf, DF_DRIVES, 2);
-        sf->options.sites = sites;
-        assert_int_equal(sf_open(sf, true), 0);
-        assert_true(sf_wait_ready(sf, 20));
-        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
-        for (i = 0; i < DF_KEYS; i++)
-                assert_int_equal(sf_put(sf, i % 2, *bucket, df_key(i), i, df_size(i), true, NULL), 0);
-        memcpy(df_service.cluster.store_id, sf->store->store_id, FMT_ID);
-        sf_close(sf);
-        sf->options.sites = NULL;
-        df_service.cluster.epoch_len = df_epoch_on(sf, 0, df_service.epoch);
+        memcpy(df_service.cluster.store_id, store_id, FMT_ID);
+        memcpy(df_service.epoch, epoch, len);
+        df_service.cluster.epoch_len = len;
         df_service.cluster.epoch = df_service.epoch;
         df_service.cluster.paths = df_service.paths;
         for (i = 0; i < ENG_DRIVES_MAX; i++)
-                df_service.paths[i] = i < DF_DRIVES ? sf->path[i] : "";
+                df_service.paths[i] = i < sf->drives ? sf->path[i] : "";
         df_service.cluster.propose = df_propose;
         df_service.cluster.may_lose = true;
         df_service.cluster.ended = df_ended;
@@ -115,6 +107,25 @@ void df_make(struct sf *sf, uint64_t *bucket)
         df_service.cluster.lease_end = &df_service.lease_end;
         df_service.lease_end = DF_FOREVER;
         sf->options.cluster = &df_service.cluster;
+}
+
+void df_make(struct sf *sf, uint64_t *bucket)
+{
+        _Alignas(8) uint8_t epoch[FMT_EPOCH_MAX(ENG_DRIVES_MAX)];
+        uint8_t store_id[FMT_ID];
+        unsigned i;
+
+        sf_make(sf, DF_DRIVES, 2);
+        sf->options.sites = sites;
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        for (i = 0; i < DF_KEYS; i++)
+                assert_int_equal(sf_put(sf, i % 2, *bucket, df_key(i), i, df_size(i), true, NULL), 0);
+        memcpy(store_id, sf->store->store_id, FMT_ID);
+        sf_close(sf);
+        sf->options.sites = NULL;
+        df_serve(sf, store_id, epoch, df_epoch_on(sf, 0, epoch));
 }
 
 bool df_all_in(const struct eng_health *h, void *arg)

@@ -30,6 +30,8 @@ extern struct df_service df_service;
 
 /* A store of three nodes with objects, closed, whose epoch the service has from now on. */
 void df_make(struct sf *sf, uint64_t *bucket);
+/* The same of a store that is closed, with this epoch. */
+void df_serve(struct sf *sf, const uint8_t store_id[FMT_ID], const void *epoch, size_t len);
 /* What the service has. */
 const struct fmt_epoch *df_epoch(void);
 /* The newest epoch that a closed drive holds; its length. */

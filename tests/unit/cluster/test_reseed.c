@@ -170,6 +170,21 @@ static void test_plan_fences(void **state)
         assert_true(plan.outdated && plan.next.number == 5);
 }
 
+/* A store of one machine was adopted, and no node has led it: its drives say nothing of nodes. */
+static void test_plan_without_nodes(void **state)
+{
+        unsigned i, slot;
+
+        for (i = 0; i < 3; i++)
+                for (slot = 0; slot < 6; slot++) /* node and rack end each drive's 24 bytes, behind the head's 48 */
+                        memset(reports[i].epochs[0].epoch + 48 + slot * 24 + 20, 0, 4);
+        plan_now(&nothing, -EAGAIN);
+        assert_non_null(strstr(plan.text, "millrace admin cluster adopt"));
+        give_epoch(&reports[2], 0, 7, 'a'); /* one that knows more */
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.pools[0].epoch.number, 7 + (1u << 20));
+}
+
 /* ---- two pools ------------------------------------------------------------------------------- */
 
 static const uint8_t second_store[CL_ID] = "second";
@@ -453,6 +468,7 @@ int main(void)
                 cmocka_unit_test_setup(test_report, three_nodes),      cmocka_unit_test_setup(test_plan, three_nodes),
                 cmocka_unit_test_setup(test_plan_missing, three_nodes), cmocka_unit_test_setup(test_plan_forks, three_nodes),
                 cmocka_unit_test_setup(test_plan_fences, three_nodes), cmocka_unit_test_setup(test_judge, three_nodes),
+                cmocka_unit_test_setup(test_plan_without_nodes, three_nodes),
                 cmocka_unit_test_setup(test_report_of_pools, two_pools), cmocka_unit_test_setup(test_plan_pools, two_pools),
                 cmocka_unit_test_setup(test_plan_missing_pool, two_pools), cmocka_unit_test_setup(test_reseed_pools, two_pools),
                 cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),

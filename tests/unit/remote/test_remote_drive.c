@@ -71,6 +71,7 @@ static void close_rest(void *arg)
         fx.drive = fx.local;
         fx_stop(&fx);
         fx_close(&fx);
+        fx.options.identity.features |= ENG_FEATURE_SITES; /* an operation has given it that */
         MUST(fx_open(&fx) == 0 && !eng_drive_log_lost(fx.local) && eng_drive_damage(fx.local) == NULL); /* nor left */
         fx_destroy(&fx);
 }
