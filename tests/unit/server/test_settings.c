@@ -598,7 +598,7 @@ static void test_a_node_of_few_lines(void **state)
         assert_int_equal(LOAD(f, "--config", f->file, "--format=no", "--cluster-ca", "/a"), 0);
         assert_false(f->settings.format);
         assert_string_equal(f->settings.cluster_ca, "/a");
-        assert_int_equal(LOAD(f, "--config", f->file, "--lead", "7:1:1:1:5:0:0:1:1:1:1:4"), 0);
+        assert_int_equal(LOAD(f, "--config", f->file, "--lead", "7:1:1:1:5:0:0:0:1:1:1:1:4"), 0);
         assert_int_equal(f->settings.number, 7);
         refused(f, LOAD(f, "--config", f->file, "--node", "a/b"), "node");
         refused(f, LOAD(f, "--config", f->file, "--node", ""), "node");
