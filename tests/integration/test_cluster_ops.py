@@ -212,8 +212,9 @@ def test_status(cluster):
     away = next(n for n in cluster.nodes.values() if n is not leader)
     asked = next(n for n in cluster.nodes.values() if n is not leader and n is not away)
     away.kill()
-    code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 1 and "0 of 2" in found[1] and found, 60, "it is silent", lambda: status(cluster, asked)[1])
-    assert code == 1 and f"node {away.name} is silent" in said and f"of node {away.name}, is missing" in said, said
+    code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 1 and f"of node {away.name}, is missing" in found[1] and found, 60, "it is silent",
+                            lambda: status(cluster, asked)[1])
+    assert code == 1 and f"node {away.name} is silent" in said and "0 of 2" in said, said
     assert status(cluster, asked, "--json")[0] == 1
     leader.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])
