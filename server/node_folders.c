@@ -434,6 +434,11 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
         return all_ours == 0 || all_held != 0;
 }
 
+static bool folder_is_free(const struct srv_folder *folder)
+{
+        return atomic_load(&folder->job) != SRV_FOLDER_WORKS;
+}
+
 /* Of a pool whose key etcd lacks, by whoever's mistake, nothing is known. */
 static bool store_is_known(const struct cl_view *view, const uint8_t store[CL_ID])
 {
@@ -451,7 +456,7 @@ bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view
         unsigned i, slot;
 
         for (i = 0; i < folders->count; i++)
-                if (folders->at[i].state == ENG_FOLDER_DRIVE && !store_is_known(view, folders->at[i].identity.store_id))
+                if (!folder_is_free(&folders->at[i]) || (folders->at[i].state == ENG_FOLDER_DRIVE && !store_is_known(view, folders->at[i].identity.store_id)))
                         return false;
         for (i = 0; i < view->pool_count; i++) {
                 const struct cl_pool *pool = &view->pools[i];
@@ -611,11 +616,6 @@ static void folder_begin(const struct folder_job *what)
 }
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
-
-static bool folder_is_free(struct srv_folder *folder)
-{
-        return atomic_load(&folder->job) != SRV_FOLDER_WORKS;
-}
 
 /* "the pool", where the cluster has one. */
 static void pool_in_words(const struct cl_view *view, unsigned number, char out[16])

@@ -57,7 +57,7 @@ void srv_folders_announce(const struct srv_folders *folders, struct cl_node *nod
 bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view);
 /*
  * All slots that pools have had on this node were removed: its number is used no more. False while it has a drive of a pool
- * of which etcd says nothing.
+ * of which etcd says nothing, or a folder that is being looked at.
  */
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view);
 /*
