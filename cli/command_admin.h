@@ -32,5 +32,7 @@ int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, jso
 
 /* The daemon that lies beside this program; else that of the PATH. */
 void cli_find_daemon(char *out, size_t size);
+/* Becomes the program that args[0] names. Returns CLI_FAILED, and has said why, if it cannot. */
+int cli_run_daemon(char *const args[]);
 
 #endif

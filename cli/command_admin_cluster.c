@@ -42,9 +42,7 @@ static int run_init(struct cli_call *call, bool more)
         if (!call->yes)
                 args[n++] = ask;
         args[n] = NULL;
-        execvp(program, args);
-        cli_error("%s cannot be run: %s", program, strerror(errno));
-        return CLI_FAILED;
+        return cli_run_daemon(args);
 }
 
 int cli_admin_cluster_init(struct cli_call *call)
@@ -64,7 +62,5 @@ int cli_admin_cluster_adopt(struct cli_call *call)
 
         cli_find_daemon(program, sizeof(program));
         snprintf(config, sizeof(config), "--config=%s", call->argc > 0 ? call->argv[0] : DEFAULT_CONFIG);
-        execvp(program, args);
-        cli_error("%s cannot be run: %s", program, strerror(errno));
-        return CLI_FAILED;
+        return cli_run_daemon(args);
 }

@@ -23,6 +23,13 @@ void cli_find_daemon(char *out, size_t size)
                 snprintf(out, size, "millraced");
 }
 
+int cli_run_daemon(char *const args[])
+{
+        execvp(args[0], args);
+        cli_error("%s cannot be run: %s", args[0], strerror(errno));
+        return CLI_FAILED;
+}
+
 int cli_admin_cluster_reseed(struct cli_call *call)
 {
         char program[PATH_MAX], config[PATH_MAX + 16], yes[] = "--reseed-yes", action[] = "--reseed-cluster";
@@ -50,8 +57,7 @@ int cli_admin_cluster_reseed(struct cli_call *call)
                 }
                 snprintf(args[n++], size, "--reseed-without=%s", call->argv[i]);
         }
-        execvp(program, args);
-        cli_error("%s cannot be run: %s", program, strerror(errno));
+        i = cli_run_daemon(args);
         free(args);
-        return CLI_FAILED;
+        return i;
 }

@@ -120,16 +120,6 @@ void cl_adopt_plan(const struct cl_adopt_drive *drives, unsigned count, const st
 
 /* ---- what etcd has --------------------------------------------------------------------------- */
 
-static const struct cl_pool *adopt_pool_of(const struct cl_view *view, const uint8_t store_id[CL_ID])
-{
-        unsigned i;
-
-        for (i = 0; i < view->pool_count; i++)
-                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store_id, CL_ID) == 0)
-                        return &view->pools[i];
-        return NULL;
-}
-
 static int look_refuse(char text[CL_TEXT_MAX], int rv, const char *why)
 {
         snprintf(text, CL_TEXT_MAX, "%s", why);
@@ -138,7 +128,7 @@ static int look_refuse(char text[CL_TEXT_MAX], int rv, const char *why)
 
 int cl_adopt_look(const struct cl_adopt_plan *plan, const struct cl_view *view, char text[CL_TEXT_MAX])
 {
-        const struct cl_pool *own = adopt_pool_of(view, plan->store_id);
+        const struct cl_pool *own = cl_view_pool_of_store(view, plan->store_id);
         unsigned i;
 
         *text = '\0';

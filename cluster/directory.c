@@ -35,6 +35,26 @@ const struct cl_pool *cl_view_pool(const struct cl_view *view, unsigned number)
         return &none;
 }
 
+const struct cl_pool *cl_view_pool_of_store(const struct cl_view *view, const uint8_t store_id[CL_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store_id, CL_ID) == 0)
+                        return &view->pools[i];
+        return NULL;
+}
+
+const struct cl_pool *cl_view_bad_pool(const struct cl_view *view)
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (view->pools[i].bad)
+                        return &view->pools[i];
+        return NULL;
+}
+
 int cl_view_copy(struct cl_view *to, const struct cl_view *from)
 {
         struct cl_member *members = malloc((from->count + 1) * sizeof(*members));

@@ -117,16 +117,6 @@ static int judge_number(struct cl_name_take *take)
         return -EEXIST;
 }
 
-static bool view_is_partial(const struct cl_view *view)
-{
-        unsigned i;
-
-        for (i = 0; i < view->pool_count; i++)
-                if (view->pools[i].bad)
-                        return true;
-        return false;
-}
-
 void cl_name_take(struct cl_name_take *take)
 {
         take->number = cl_names_number(&take->view->names, take->name);
@@ -137,7 +127,7 @@ void cl_name_take(struct cl_name_take *take)
         } else if (take->number != 0) {
                 snprintf(take->text, sizeof(take->text), "%s is node %u in this cluster, and its drives are of node %u", take->name, (unsigned)take->number, (unsigned)take->bound);
                 name_end(take, -EEXIST, take->text);
-        } else if (view_is_partial(take->view)) {
+        } else if (cl_view_bad_pool(take->view) != NULL) {
                 name_end(take, -EAGAIN, "what etcd has of a pool makes no sense, so which numbers were used is not known");
         } else {
                 take->number = number_to_add(take);

@@ -263,14 +263,12 @@ static unsigned highest_pool(const struct cl_view *view)
 /* Folders of one that is bad would be dealt again. */
 static int check_no_bad_pool(struct cl_create *create)
 {
-        unsigned i;
+        const struct cl_pool *bad = cl_view_bad_pool(create->view);
 
-        for (i = 0; i < create->view->pool_count; i++)
-                if (create->view->pools[i].bad) {
-                        snprintf(create->text, sizeof(create->text), "what etcd has of pool %u makes no sense: until it does, nobody knows which folders it has", create->view->pools[i].number);
-                        return -EBADMSG;
-                }
-        return 0;
+        if (bad == NULL)
+                return 0;
+        snprintf(create->text, sizeof(create->text), "what etcd has of pool %u makes no sense: until it does, nobody knows which folders it has", bad->number);
+        return -EBADMSG;
 }
 
 /* Each process of a cluster may have connections with each other one. */

@@ -55,15 +55,11 @@ static bool has_pools(const struct cl_view *view)
 /* All that it has drives of. */
 static bool is_of_pools(const struct cl_reseed_self *self, const struct cl_view *view)
 {
-        unsigned i, j;
+        unsigned i;
 
-        for (i = 0; i < self->store_count; i++) {
-                for (j = 0; j < view->pool_count; j++)
-                        if (view->pools[j].has_config && memcmp(self->stores[i], view->pools[j].config.store_id, CL_ID) == 0)
-                                break;
-                if (j == view->pool_count)
+        for (i = 0; i < self->store_count; i++)
+                if (cl_view_pool_of_store(view, self->stores[i]) == NULL)
                         return false;
-        }
         return self->store_count > 0;
 }
 

@@ -88,6 +88,10 @@ struct cl_view {
 const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t number);
 /* Any thread. Never NULL: of a pool that is not there, one that has nothing. */
 const struct cl_pool *cl_view_pool(const struct cl_view *view, unsigned number);
+/* Any thread. NULL: there is no configuration of a pool of that store. */
+const struct cl_pool *cl_view_pool_of_store(const struct cl_view *view, const uint8_t store_id[CL_ID]);
+/* Any thread. One that is bad; NULL: none is. */
+const struct cl_pool *cl_view_bad_pool(const struct cl_view *view);
 /* Copies what it holds. -ENOMEM. Any thread. */
 int cl_view_copy(struct cl_view *to, const struct cl_view *from);
 void cl_view_free(struct cl_view *view);

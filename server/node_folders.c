@@ -439,24 +439,13 @@ static bool folder_is_free(const struct srv_folder *folder)
         return atomic_load(&folder->job) != SRV_FOLDER_WORKS;
 }
 
-/* Of a pool whose key etcd lacks, by whoever's mistake, nothing is known. */
-static bool store_is_known(const struct cl_view *view, const uint8_t store[CL_ID])
-{
-        unsigned i;
-
-        for (i = 0; i < view->pool_count; i++)
-                if (view->pools[i].has_config && memcmp(view->pools[i].config.store_id, store, CL_ID) == 0)
-                        return true;
-        return false;
-}
-
 bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view)
 {
         bool had = false;
         unsigned i, slot;
 
         for (i = 0; i < folders->count; i++)
-                if (!folder_is_free(&folders->at[i]) || (folders->at[i].state == ENG_FOLDER_DRIVE && !store_is_known(view, folders->at[i].identity.store_id)))
+                if (!folder_is_free(&folders->at[i]) || (folders->at[i].state == ENG_FOLDER_DRIVE && cl_view_pool_of_store(view, folders->at[i].identity.store_id) == NULL))
                         return false;
         for (i = 0; i < view->pool_count; i++) {
                 const struct cl_pool *pool = &view->pools[i];
@@ -670,12 +659,15 @@ static void folder_gone(void *arg)
         /* it is closed with the others, when the loops have stopped */
 }
 
-/* The slot has another drive by now, which is to be served in its place, or was removed. */
+/*
+ * The slot has another drive by now, which is to be served in its place, or was removed. Of a pool whose key etcd lacks, by
+ * whoever's mistake, nothing is known.
+ */
 static void withdraw_former(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
         unsigned slot;
 
-        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || !store_is_known(view, folder->identity.store_id) || folder_pool(folder, s, view, &slot) != NULL)
+        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || cl_view_pool_of_store(view, folder->identity.store_id) == NULL || folder_pool(folder, s, view, &slot) != NULL)
                 return;
         folder->withdrawn = true;
         rem_served_withdraw(folder->served, folder_gone, NULL);

@@ -233,11 +233,7 @@ def refused(cluster, says):
 
 def test_killed_while_it_adopts(cluster):
     """At any moment: the store starts as before, or it is adopted by the next command."""
-    daemon = store_of(cluster).start()
-    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
-    s3.create_bucket(Bucket="bucket")
-    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
-    daemon.stop()
+    daemon = stop_with_an_object(cluster)
     first, alone, refusals = cluster.nodes[1], 0, 0
     begun = time.monotonic()
     adopt(first, doit=False)
@@ -268,6 +264,16 @@ def test_killed_while_it_adopts(cluster):
     assert len(s3.list_objects_v2(Bucket="bucket")["Contents"]) == 1 + alone
 
 
+def stop_with_an_object(cluster):
+    """A store of one machine that has one object, and is stopped: its daemon."""
+    daemon = store_of(cluster).start()
+    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    s3.create_bucket(Bucket="bucket")
+    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
+    daemon.stop()
+    return daemon
+
+
 def empty_etcd(cluster):
     cluster.etcd.kill()
     shutil.rmtree(cluster.etcd.folder)
@@ -276,11 +282,7 @@ def empty_etcd(cluster):
 
 def test_etcd_is_lost(cluster):
     """Before a node has led the pool it is adopted again; after that etcd is reseeded."""
-    daemon = store_of(cluster).start()
-    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
-    s3.create_bucket(Bucket="bucket")
-    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
-    daemon.stop()
+    stop_with_an_object(cluster)
     first = cluster.nodes[1]
     adopt(first)
     empty_etcd(cluster)
@@ -348,11 +350,7 @@ def test_root_adopts_for_another_user(cluster):
 
 def test_another_name_is_refused(cluster):
     """It was marked for one node, and cut off before the cluster was made; a disk is lost then."""
-    daemon = store_of(cluster).start()
-    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
-    s3.create_bucket(Bucket="bucket")
-    s3.put_object(Bucket="bucket", Key="k", Body=body_of(1, 500_000))
-    daemon.stop()
+    stop_with_an_object(cluster)
     first = cluster.nodes[1]
     adopt(first)
     empty_etcd(cluster)
