@@ -5772,6 +5772,45 @@ done:
 	return MDB_SUCCESS;
 }
 
+/** millrace: Does the page at the cursor's top have keys that its ancestors lead there for?
+ * An older version of a page has the right number and sum, but mostly other keys. Where a cursor
+ * went on through them, it would jump over names, or back. The freeDB is left out: it is searched
+ * while its own branches are being rebalanced.
+ */
+static int
+mdb_range_check(MDB_cursor *mc)
+{
+	MDB_page *mp = mc->mc_pg[mc->mc_top];
+	unsigned first = IS_BRANCH(mp) ? 1 : 0, n = NUMKEYS(mp), level, ki;
+	int has_lower = 0, has_upper = 0;
+	MDB_val key, bound;
+
+	if (!mc->mc_txn->mt_env->me_sum_func || mc->mc_dbi == FREE_DBI || n <= first)
+		return MDB_SUCCESS;
+	for (level = mc->mc_top; level-- > 0 && !(has_lower && has_upper);) {
+		ki = mc->mc_ki[level];
+		if (!has_lower && ki > 0) {
+			has_lower = 1;
+			MDB_GET_KEY2(NODEPTR(mp, first), key);
+			MDB_GET_KEY2(NODEPTR(mc->mc_pg[level], ki), bound);
+			if (mc->mc_dbx->md_cmp(&key, &bound) < 0)
+				goto other;
+		}
+		if (!has_upper && ki + 1 < NUMKEYS(mc->mc_pg[level])) {
+			has_upper = 1;
+			MDB_GET_KEY2(NODEPTR(mp, n - 1), key);
+			MDB_GET_KEY2(NODEPTR(mc->mc_pg[level], ki + 1), bound);
+			if (mc->mc_dbx->md_cmp(&key, &bound) >= 0)
+				goto other;
+		}
+	}
+	return MDB_SUCCESS;
+
+other:
+	mc->mc_txn->mt_flags |= MDB_TXN_ERROR;
+	return MDB_CORRUPTED;
+}
+
 /** Finish #mdb_page_search() / #mdb_page_search_lowest().
  *	The cursor is at the root page, set up the rest of it.
  */
@@ -5831,6 +5870,8 @@ mdb_page_search_root(MDB_cursor *mc, MDB_val *key, int flags)
 		mc->mc_ki[mc->mc_top] = i;
 		if ((rc = mdb_cursor_push(mc, mp)))
 			return rc;
+		if ((rc = mdb_range_check(mc)) != 0)
+			return rc;
 
 ready:
 		if (flags & MDB_PS_MODIFY) {
@@ -5880,6 +5921,8 @@ mdb_page_search_lowest(MDB_cursor *mc)
 
 	mc->mc_ki[mc->mc_top] = 0;
 	if ((rc = mdb_cursor_push(mc, mp)))
+		return rc;
+	if ((rc = mdb_range_check(mc)) != 0)
 		return rc;
 	return mdb_page_search_root(mc, NULL, MDB_PS_FIRST);
 }
@@ -6161,6 +6204,10 @@ mdb_cursor_sibling(MDB_cursor *mc, int move_right)
 		return MDB_CORRUPTED;
 	}
 	mdb_cursor_push(mc, mp);
+	if ((rc = mdb_range_check(mc)) != 0) {
+		mc->mc_flags &= ~(C_INITIALIZED|C_EOF);
+		return rc;
+	}
 	if (!move_right)
 		mc->mc_ki[mc->mc_top] = NUMKEYS(mp)-1;
 
