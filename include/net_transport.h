@@ -39,6 +39,11 @@ struct net_stream {
         void (*ready)(struct net_stream *stream);
         void *user;                  /* of net/ */
         bool tls;                    /* known when handshake() has returned 1 */
+        /*
+         * Known then, too: both ends have one address, so that its bytes do not leave the machine, and, with
+         * TLS, have shown one certificate: they are processes of one node.
+         */
+        bool same_node;
         char remote[NET_REMOTE_MAX]; /* "192.0.2.7:7000" */
         char why[NET_WHY_MAX];
 };

@@ -2,7 +2,7 @@
  * link.c - one connection to a peer: it is opened when a call wants it, greeted, kept, and opened
  * again after a rest that doubles from failure to failure.
  *
- * Called on the loop of the link. A plain bulk link first asks the control link, maybe on another
+ * Called on the loop of the link. Another link first asks the control link, maybe on another
  * loop, for the secret of its TLS session: without an authenticated control connection there is no
  * bulk connection.
  *
@@ -32,9 +32,16 @@ static bool link_wanted(const struct net_link *link)
         return !at->stopped && net_part_of(link->peer, at)->known != NULL;
 }
 
-static bool link_is_plain(const struct net_link *link)
+/* It is plain TCP, or does not open. */
+static bool link_must_be_plain(const struct net_link *link)
 {
         return link->peer->net->options.plain_bulk && link->number >= NET_BULK_0;
+}
+
+/* What the control link has said decides. */
+static bool link_can_be_plain(const struct net_link *link)
+{
+        return link->secret_known && (link_must_be_plain(link) || (link->same_node && !link->needs_tls));
 }
 
 /* ---- rests ----------------------------------------------------------------------------------- */
@@ -64,46 +71,47 @@ static void link_rest(struct net_link *link, bool steady)
         lp_timer_start(link_at(link)->lp, &link->rest, half + (half >> 16) * (chance >> 16));
 }
 
-/* ---- the control link's secret --------------------------------------------------------------- */
+/* ---- the control connection's secret --------------------------------------------------------- */
 
 static void link_told(struct lp_msg *msg);
 
-static void link_tell(struct net_link *control, struct net_link *bulk)
+static void link_tell(struct net_link *control, struct net_link *other)
 {
         const struct net_conn *conn = control->conn;
 
-        bulk->secret_known = control->state == NET_LINK_OPEN && conn->has_secret;
-        if (bulk->secret_known) {
-                memcpy(bulk->secret, conn->secret, NET_SECRET_LEN);
-                bulk->control_sequence = conn->sequence;
+        other->secret_known = control->state == NET_LINK_OPEN && conn->has_secret;
+        other->same_node = other->secret_known && conn->stream->same_node;
+        if (other->secret_known) {
+                memcpy(other->secret, conn->secret, NET_SECRET_LEN);
+                other->control_sequence = conn->sequence;
         }
-        bulk->ask.run = link_told;
-        lp_post(link_at(bulk)->lp, &bulk->ask);
+        other->ask.run = link_told;
+        lp_post(link_at(other)->lp, &other->ask);
 }
 
 static void link_tell_all(struct net_link *control)
 {
-        struct net_link *bulk;
+        struct net_link *other;
 
-        while ((bulk = control->asking) != NULL) {
-                control->asking = bulk->asking;
-                bulk->asking = NULL;
-                link_tell(control, bulk);
+        while ((other = control->asking) != NULL) {
+                control->asking = other->asking;
+                other->asking = NULL;
+                link_tell(control, other);
         }
 }
 
 /* On the control link's loop. */
 static void link_asked(struct lp_msg *msg)
 {
-        struct net_link *bulk = container_of(msg, struct net_link, ask), *control = &bulk->peer->links[NET_CONTROL];
+        struct net_link *other = container_of(msg, struct net_link, ask), *control = &other->peer->links[NET_CONTROL];
 
         if (control->state == NET_LINK_IDLE)
                 net_link_open(control);
         if (control->state == NET_LINK_OPENING) {
-                bulk->asking = control->asking;
-                control->asking = bulk;
+                other->asking = control->asking;
+                control->asking = other;
         } else {
-                link_tell(control, bulk);
+                link_tell(control, other);
         }
 }
 
@@ -144,8 +152,8 @@ static void link_connect(struct net_link *link)
         struct net_transport *transport = at->net->options.transport;
         struct net_stream *stream;
         struct net_conn *conn;
-        int rv = transport->ops->connect(transport, at->lp, net_part_of(link->peer, at)->known->address,
-                                         !link_is_plain(link), &stream);
+        int rv = transport->ops->connect(transport, at->lp, net_part_of(link->peer, at)->known->address, !link->plain,
+                                         &stream);
 
         if (rv != 0) {
                 link_failed(link, strerror(-rv));
@@ -168,10 +176,10 @@ void net_link_open(struct net_link *link)
         assert(link->state == NET_LINK_IDLE);
         if (!link_wanted(link))
                 return;
-        if (link_is_plain(link))
-                link_ask(link);
-        else
+        if (link->number == NET_CONTROL)
                 link_connect(link);
+        else
+                link_ask(link);
 }
 
 static void link_told(struct lp_msg *msg)
@@ -181,7 +189,8 @@ static void link_told(struct lp_msg *msg)
 
         link->ask_out = false;
         if (link->state == NET_LINK_ASKING) {
-                if (!link->secret_known || !link_wanted(link))
+                link->plain = link_can_be_plain(link);
+                if ((link_must_be_plain(link) && !link->plain) || !link_wanted(link))
                         link_failed(link, "there is no control connection");
                 else
                         link_connect(link);
@@ -254,7 +263,7 @@ static int outbound_shaken(struct net_conn *conn)
         const struct net_part *part = net_part_of(conn->peer, conn->at);
         const struct net_self *self = &conn->at->net->self;
         const struct net_transport_ops *ops = conn->stream->ops;
-        bool plain = link_is_plain(link);
+        bool plain = link->plain;
         struct net_wire_hello hello = {.generation = self->generation.number,
                                        .generation_random = self->generation.random,
                                        .node = self->node,
@@ -321,7 +330,7 @@ static int outbound_entries(struct net_conn *conn, unsigned count)
 static int welcome_judge(struct net_conn *conn, const struct net_wire_welcome *welcome)
 {
         const struct net_self *self = &conn->at->net->self;
-        bool plain = link_is_plain(&conn->peer->links[conn->link]);
+        bool plain = conn->peer->links[conn->link].plain;
 
         if (CRYPTO_memcmp(welcome->nonce, conn->to.nonce, sizeof(welcome->nonce)) != 0 || welcome->to != self->node)
                 return -EBADMSG;
@@ -378,6 +387,8 @@ static int outbound_refused(struct net_conn *conn)
         if (net_refused_read(conn->body, conn->head.body_len, &refused) != 0)
                 return -EBADMSG;
         conn->refusal = refused;
+        if (refused.reason == NET_REASON_PLAIN)
+                conn->peer->links[conn->link].needs_tls = true;
         net_reason_text(&refused, text, sizeof(text));
         atomic_store(&conn->peer->refused, refused.reason < NET_REASONS_END ? refused.reason : NET_REASON_NONE);
         net_log(conn->at, &conn->peer->links[conn->link].quiet, "node %u (%s) at %s refuses this node: %s",

@@ -220,12 +220,15 @@ struct net_link {
         unsigned calls_shared, waiting_shared; /* of them, what is beyond each lane's own */
         struct net_lane lanes[NET_LANES];
         struct net_lane *active_first, *active_last;
-        /* a bulk link asks the control link's loop */
+        /* the others ask the control link's loop, before each connection */
         struct lp_msg ask;
-        struct net_link *asking;    /* control: those that wait; each: the next */
-        bool ask_out, secret_known; /* ask_out: the message is on its way */
+        struct net_link *asking; /* control: those that wait; each: the next */
+        bool ask_out;            /* the message is on its way */
+        bool secret_known, same_node; /* what it said of the control connection */
         uint8_t secret[NET_SECRET_LEN];
         uint64_t control_sequence;
+        bool plain;     /* the connection that is being opened, or is open */
+        bool needs_tls; /* a plain one was refused, though it is within the node */
         struct lp_msg connect;   /* net_peer_connect() */
         atomic_bool connect_out; /* it is on its way */
 };

@@ -198,10 +198,27 @@ static int tcp_sniff(struct tcp_stream *stream)
         return byte == TLS_FIRST_BYTE ? 1 : 2;
 }
 
+/* What the kernel sends from an address to that address does not leave the machine. */
+static bool tcp_has_one_address(int fd)
+{
+        struct sockaddr_storage here = {0}, there = {0};
+        socklen_t here_len = sizeof(here), there_len = sizeof(there);
+
+        if (getsockname(fd, (struct sockaddr *)&here, &here_len) != 0 ||
+            getpeername(fd, (struct sockaddr *)&there, &there_len) != 0 || here.ss_family != there.ss_family)
+                return false;
+        if (here.ss_family == AF_INET)
+                return ((struct sockaddr_in *)&here)->sin_addr.s_addr == ((struct sockaddr_in *)&there)->sin_addr.s_addr;
+        return here.ss_family == AF_INET6 && memcmp(&((struct sockaddr_in6 *)&here)->sin6_addr,
+                                                    &((struct sockaddr_in6 *)&there)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
 static int tcp_open(struct tcp_stream *stream)
 {
         stream->state = TCP_READY;
         stream->base.tls = stream->ssl != NULL;
+        stream->base.same_node = tcp_has_one_address(stream->watch.fd) &&
+                                 (stream->ssl == NULL || net_tls_is_same_cert(stream));
         return 1;
 }
 

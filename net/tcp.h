@@ -58,6 +58,8 @@ ssize_t net_tls_receive(struct tcp_stream *stream, const struct iovec *pieces, u
 ssize_t net_tls_send(struct tcp_stream *stream, const struct iovec *pieces, unsigned count);
 /* What is encrypted goes to the socket as far as that takes it. 0 or a negative errno. */
 int net_tls_flush(struct tcp_stream *stream);
+/* Both ends have shown the same certificate. */
+bool net_tls_is_same_cert(struct tcp_stream *stream);
 bool net_tls_is_named(struct tcp_stream *stream, const char *name);
 int net_tls_export(struct tcp_stream *stream, uint8_t out[NET_EXPORT_LEN]);
 

@@ -169,6 +169,14 @@ void net_tls_end(struct tcp_stream *stream)
         ERR_clear_error();
 }
 
+/* Before a call whose failure is to be told by what it leaves there. Clearing costs as much as a small record. */
+static void tls_no_errors(void)
+{
+        if (ERR_peek_error() != 0)
+                ERR_clear_error();
+        errno = 0;
+}
+
 /* What a call that did not move bytes says, as the socket would. */
 static int tls_failed(struct tcp_stream *stream, int rv)
 {
@@ -176,7 +184,7 @@ static int tls_failed(struct tcp_stream *stream, int rv)
         unsigned long queued = ERR_peek_error();
         long verified = SSL_get_verify_result(stream->ssl);
 
-        ERR_clear_error();
+        tls_no_errors();
         if (code == SSL_ERROR_WANT_READ || code == SSL_ERROR_WANT_WRITE)
                 return -EAGAIN;
         if (code == SSL_ERROR_ZERO_RETURN)
@@ -194,8 +202,7 @@ int net_tls_shake(struct tcp_stream *stream)
 {
         int rv, flushed;
 
-        ERR_clear_error();
-        errno = 0;
+        tls_no_errors();
         rv = SSL_do_handshake(stream->ssl);
         if (rv != 1)
                 rv = tls_failed(stream, rv);
@@ -215,8 +222,7 @@ ssize_t net_tls_receive(struct tcp_stream *stream, const struct iovec *pieces, u
                 for (at = 0; at < pieces[i].iov_len; at += got, sum += got) {
                         if (sum >= RECEIVE_MOST)
                                 return (ssize_t)sum;
-                        ERR_clear_error();
-                        errno = 0;
+                        tls_no_errors();
                         rv = SSL_read_ex(stream->ssl, (char *)pieces[i].iov_base + at, pieces[i].iov_len - at, &got);
                         if (rv != 1)
                                 return sum > 0 ? (ssize_t)sum : tls_failed(stream, rv);
@@ -263,8 +269,7 @@ ssize_t net_tls_send(struct tcp_stream *stream, const struct iovec *pieces, unsi
         if (rv != 0)
                 return rv;
         while (stream->out_len < OUT_MOST && (len = tls_record(pieces, count, sum, copy, &record)) > 0) {
-                ERR_clear_error();
-                errno = 0;
+                tls_no_errors();
                 rv = SSL_write_ex(stream->ssl, record, len, &written);
                 if (rv != 1)
                         return sum > 0 ? (ssize_t)sum : tls_failed(stream, rv);
@@ -286,6 +291,13 @@ static bool cert_is_named(X509 *cert, const char *name)
                 return X509_check_ip_asc(cert, name, 0) == 1;
         return X509_check_host(cert, name, 0, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT,
                                NULL) == 1;
+}
+
+bool net_tls_is_same_cert(struct tcp_stream *stream)
+{
+        X509 *theirs = SSL_get0_peer_certificate(stream->ssl), *ours = SSL_get_certificate(stream->ssl);
+
+        return theirs != NULL && ours != NULL && X509_cmp(theirs, ours) == 0;
 }
 
 bool net_tls_is_named(struct tcp_stream *stream, const char *name)

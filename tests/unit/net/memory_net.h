@@ -38,6 +38,7 @@ static struct mem_end *mem_ends[MEM_ENDS];
 static struct mem_node *mem_nodes[8];
 static unsigned mem_node_count;
 static uint64_t mem_now;
+static bool mem_same_node; /* streams that are opened now are within one */
 /* For cuts at every place: bytes that are shown to a reader at once; events so far, and the one at which its connection is reset (0: none). */
 static size_t mem_chunk = SIZE_MAX;
 static unsigned mem_event_count, mem_cut_at;
@@ -56,6 +57,7 @@ static struct mem_end *mem_end_new(const struct net_transport_ops *ops, bool tls
 
         end->base.ops = ops;
         end->base.tls = tls;
+        end->base.same_node = mem_same_node;
         end->receives = true;
         snprintf(end->base.remote, sizeof(end->base.remote), "10.0.0.1:1");
         for (i = 0; mem_ends[i] != NULL; i++)

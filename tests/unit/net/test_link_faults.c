@@ -500,6 +500,65 @@ static void test_plain_without_a_secret(void **state)
         raw_close(control);
 }
 
+static void check_plain_is_refused(const struct net_wire_hello *hello, const uint8_t *secret, enum net_reason wanted)
+{
+        enum net_reason reason = NET_REASON_NONE;
+        struct mem_end *end = raw_greet(&two, hello, secret);
+
+        assert_int_equal(raw_heard(end, &reason), NET_FRAME_REFUSED);
+        assert_int_equal(reason, wanted);
+        raw_close(end);
+}
+
+/* Both the control connection and the plain one have to be within the node, and the secret has to be right. */
+static void test_plain_within_a_node(void **state)
+{
+        struct net_wire_hello hello = raw_hello(NET_LOG, 5, 1);
+        uint8_t guess[NET_SECRET_LEN] = {1};
+        struct mem_end *control, *end;
+
+        hello.flags = NET_HELLO_PLAIN;
+        hello.control_sequence = 3;
+        control = raw_open(NET_CONTROL, 5, 3);
+        check_plain_is_refused(&hello, control->secret, NET_REASON_PLAIN);
+        mem_same_node = true;
+        check_plain_is_refused(&hello, control->secret, NET_REASON_PLAIN);
+        check_plain_is_refused(&hello, guess, NET_REASON_SECRET);
+        raw_close(control);
+        hello.control_sequence = 4;
+        control = raw_open(NET_CONTROL, 5, 4);
+        mem_same_node = false;
+        check_plain_is_refused(&hello, control->secret, NET_REASON_PLAIN);
+        mem_same_node = true;
+        check_plain_is_refused(&hello, guess, NET_REASON_SECRET);
+        hello.link = NET_CONTROL;
+        check_plain_is_refused(&hello, control->secret, NET_REASON_PLAIN);
+        hello.link = NET_LOG;
+        end = raw_greet(&two, &hello, control->secret);
+        assert_int_equal(raw_heard(end, NULL), NET_FRAME_WELCOME);
+        raw_close(end);
+        raw_close(control);
+        mem_same_node = false;
+}
+
+/* Its own calls: whatever is not control is plain; where that is refused, it is TLS from then on. */
+static void test_calls_within_a_node(void **state)
+{
+        unsigned link;
+
+        mem_same_node = true;
+        for (link = 0; link < NET_LINKS; link++) {
+                assert_int_equal(mem_echo(&one, to_two, link), NET_ANSWERED);
+                assert_int_equal(to_two->links[link].conn->stream->tls, link == NET_CONTROL);
+        }
+        net_link_newer_boot(&to_two->links[NET_LOG], UINT64_MAX); /* ends it */
+        to_two->links[NET_LOG].needs_tls = true;                  /* as when it was refused */
+        mem_pass(1000);
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
+        assert_true(to_two->links[NET_LOG].conn->stream->tls);
+        mem_same_node = false;
+}
+
 /* What was sent once does not serve again, not even while its control connection lives. */
 static void test_plain_replayed(void **state)
 {
@@ -850,7 +909,7 @@ static void test_half_open(void **state)
         assert_int_equal(mem.call.outcome, NET_UNKNOWN);
         mem_pass(2000);
         assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
-        assert_int_equal(mem_stats(&one).opened, 2);
+        assert_int_equal(mem_stats(&one).opened, 3); /* control, log, log */
 }
 
 static void test_silence_at_the_acceptor(void **state)
@@ -959,7 +1018,7 @@ static void test_rests_grow_and_end(void **state)
         mem_node_stop(&two);
         assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_UNREACHABLE);
         mem_pass(10000);
-        assert_in_range(mem_stats(&one).failed, 14, 40); /* each 320 to 640 ms in the end */
+        assert_in_range(mem_stats(&one).failed, 28, 80); /* control and log, each 320 to 640 ms in the end */
         mem_node_start(&two, &options);
         mem_knows(&two, 1);
         mem_pass(1000); /* by itself */
@@ -1050,6 +1109,8 @@ int main(void)
                 CASE(test_a_newer_version_is_spoken_with),
                 CASE(test_strangers_are_bounded),
                 CASE(test_the_oldest_stranger_goes),
+                CASE(test_plain_within_a_node),
+                CASE(test_calls_within_a_node),
                 CASE_PLAIN(test_plain_without_a_secret),
                 CASE_PLAIN(test_plain_replayed),
                 CASE_PLAIN(test_plain_bulk_comes_back_with_a_new_session),

@@ -152,6 +152,28 @@ static void test_plain_is_refused_where_all_is_tls(void **state)
         node_stop(&a);
 }
 
+/* Two processes of one node: what is not control is plain. Two nodes at one address: all is TLS. */
+static void test_plain_within_a_node(void **state)
+{
+        static const char *const names[] = {"node-1", "node-2"};
+        struct net_options options = node_options(2, 7);
+        unsigned i, link;
+        struct node c;
+
+        for (i = 0; i < 2; i++) {
+                start_a(fixture_transport("ca", names[i]));
+                node_start(&c, &options);
+                node_knows(&c, 1, names[i], a.address);
+                to_b = node_meets(&a, &c);
+                for (link = 0; link < NET_LINKS; link++) {
+                        assert_int_equal(call_once(&a, to_b, link), NET_ANSWERED);
+                        assert_int_equal(to_b->links[link].conn->stream->tls, link == NET_CONTROL || i == 0);
+                }
+                node_stop(&c);
+                node_stop(&a);
+        }
+}
+
 /* ---- strangers ------------------------------------------------------------------------------- */
 
 static int dial(const char *address)
@@ -492,6 +514,7 @@ int main(void)
                 CASE(test_certificate_of_another_node),
                 CASE(test_another_node_answers),
                 CASE(test_plain_is_refused_where_all_is_tls),
+                CASE(test_plain_within_a_node),
                 CASE(test_rubbish),
                 CASE(test_silent_strangers),
                 CASE(test_no_descriptors),
