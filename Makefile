@@ -59,7 +59,7 @@ LDFLAGS_cov := --coverage
 CPPFLAGS_PROJECT = -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. -isystem third_party/lmdb -I/usr/include/libxml2
 CFLAGS_PROJECT = -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter
-LIBRARIES := -lmicrohttpd -luring -lisal -lxxhash -lxml2 -lssl -lcrypto -ljansson -lcurl -lgnutls -linih -lm
+LIBRARIES := -lmicrohttpd -luring -lisal -lxxhash -lxml2 -lssl -lcrypto -lIPSec_MB -ljansson -lcurl -lgnutls -linih -lm
 COMPILE = $(CC) $(CPPFLAGS_PROJECT) $(CPPFLAGS) $(CFLAGS_PROJECT) $(CFLAGS_$(BUILD)) $(CFLAGS)
 LINK = $(CC) -pthread $(LDFLAGS_$(BUILD)) $(LDFLAGS)
 # What is linked two hundred times: gold, of the same package as ld, takes a third of its time.
@@ -205,7 +205,7 @@ NODES_WRAP := $(foreach f,pthread_create pthread_join pthread_detach eng_thread_
 $(eval $(call remember,$(O)/simnodes.sources,SRC_simnodes))
 NODES_LIBS := $(O)/lib/libcluster.a $(O)/lib/libs3.a $(O)/lib/libremote.a $(O)/lib/libnet.a $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a
 $(O)/simnodes: $(call obj,$(SRC_simnodes)) $(O)/simnodes.sources $(NODES_LIBS) $(LINKED_WITH)
-	$(LINK) $(NODES_WRAP) -o $@ $(filter %.o,$^) -Wl,--start-group $(NODES_LIBS) -Wl,--end-group -lisal -lssl -lcrypto -ljansson $(LDLIBS)
+	$(LINK) $(NODES_WRAP) -o $@ $(filter %.o,$^) -Wl,--start-group $(NODES_LIBS) -Wl,--end-group -lisal -lssl -lcrypto -lIPSec_MB -ljansson $(LDLIBS)
 # The RDMA transport of tests and measurements, as a driver that daemon and client load at a word; the product is not linked with it.
 $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma_transport.h include/rdma_wire.h $(COMPILED_WITH)
 	@mkdir -p $(@D)

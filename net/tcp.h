@@ -17,6 +17,7 @@ enum tcp_state {
 
 struct tcp_transport {
         struct net_transport base;
+        OSSL_LIB_CTX *library;
         SSL_CTX *context; /* one for both sides; immutable after making */
         BIO_METHOD *method;
 };

@@ -6,6 +6,7 @@
  * for many records. So what the caller's bytes were encrypted into is out of the caller's memory at
  * once, and a socket that takes nothing never leaves OpenSSL in the middle of a record.
  */
+#include "net/gcm.h"
 #include "net/tcp.h"
 
 #include <errno.h>
@@ -105,9 +106,13 @@ static int context_files(SSL_CTX *context, const struct net_tcp_options *options
 
 int net_tls_context(struct tcp_transport *transport, const struct net_tcp_options *options, char *why, size_t why_size)
 {
-        SSL_CTX *context = SSL_CTX_new(TLS_method());
+        SSL_CTX *context;
 
         snprintf(why, why_size, "no memory");
+        transport->library = net_gcm_context();
+        if (transport->library == NULL)
+                return -ENOMEM;
+        context = SSL_CTX_new_ex(transport->library, NET_GCM_PROPERTIES, TLS_method());
         transport->context = context;
         transport->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "millrace socket");
         if (context == NULL || transport->method == NULL)
@@ -130,6 +135,7 @@ void net_tls_context_free(struct tcp_transport *transport)
 {
         SSL_CTX_free(transport->context);
         BIO_meth_free(transport->method);
+        OSSL_LIB_CTX_free(transport->library);
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liburing-dev libibverbs-dev librdmacm-dev
+BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev libipsec-mb-dev liburing-dev libibverbs-dev librdmacm-dev
         libxml2-dev libssl-dev libcmocka-dev libjansson-dev libinih-dev libcurl4-openssl-dev libgnutls28-dev libbsd-dev
         uthash-dev libxxhash-dev ca-certificates"
 TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rclone s3cmd util-linux procps libfuse3-dev fuse3
