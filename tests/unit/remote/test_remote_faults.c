@@ -379,8 +379,9 @@ static void test_lost_question(void **state)
         struct rf rf;
 
         rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
         rf.toys[0].holds[ENG_OP_LOOKUP] = true;
-        mem_cut_at = mem_event_count + 2;
+        mem_cut_at = mem_event_count + 1;
         assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
         mem_cut_at = 0;
         toy_release(&rf.toys[0]);
