@@ -101,7 +101,7 @@ int net_tcp_new(const struct net_tcp_options *options, struct net_transport **ou
  * name), its CA has signed it for both ends of a connection, and it is valid now. Any thread. -EACCES: why has a line.
  */
 int net_tcp_check(struct net_transport *transport, const char *name, char *why, size_t why_size);
-/* After all its streams and listeners were closed. NULL is allowed. */
+/* After all its streams and listeners were closed, and the threads of their loops have ended. NULL is allowed. */
 void net_tcp_free(struct net_transport *transport);
 
 #endif

@@ -270,9 +270,9 @@ static void admission_tour(struct net_conn *conn, struct net *net)
 }
 
 /* Between nodes. */
-static bool plain_is_allowed(const struct net_conn *conn)
+static bool plain_is_allowed(const struct net *net, const struct net_conn *conn)
 {
-        return conn->peer->net->options.plain_bulk && conn->link >= NET_BULK_0;
+        return net->options.plain_bulk && conn->link >= NET_BULK_0;
 }
 
 /* The control link's loop: a plain connection proves that its sender has the secret of the control connection there is now. */
@@ -286,7 +286,7 @@ static void admission_prove(struct lp_msg *msg)
             control->has_secret && net_hello_proves(conn->hello_body, conn->hello_len, control->secret)) {
                 memcpy(conn->secret, control->secret, NET_SECRET_LEN);
                 conn->has_secret = true;
-                if (plain_is_allowed(conn) || control->stream->same_node)
+                if (plain_is_allowed(net, conn) || control->stream->same_node)
                         net_hello_judge(&net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal);
                 else
                         refusal_set(conn, NET_REASON_PLAIN, 0, 0);
@@ -356,10 +356,10 @@ static void hello_judge_tls(struct net_conn *conn, const struct net_part *part)
 /* Not over TLS: nothing is known yet, and nothing is told. */
 static void hello_judge_plain(struct net_conn *conn, const struct net_part *part)
 {
-        if (part == NULL || part->known == NULL)
-                refusal_set(conn, conn->at->net->options.plain_bulk ? NET_REASON_SECRET : NET_REASON_PLAIN, 0, 0);
-        else if (conn->link == NET_CONTROL || !(plain_is_allowed(conn) || conn->stream->same_node))
+        if (conn->link == NET_CONTROL || !(plain_is_allowed(conn->at->net, conn) || conn->stream->same_node))
                 refusal_set(conn, NET_REASON_PLAIN, 0, 0);
+        else if (part == NULL || part->known == NULL)
+                refusal_set(conn, NET_REASON_SECRET, 0, 0);
 }
 
 static int guest_frame(struct net_conn *conn)

@@ -10,10 +10,12 @@
  */
 #include "net/gcm.h"
 
+#include <errno.h>
 #include <intel-ipsec-mb.h>
 #include <openssl/core_dispatch.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <openssl/provider.h>
@@ -27,15 +29,21 @@
 #define TAG_LEN 16u
 #define AAD_MAX 64u /* TLS 1.3 has 5: the head of a record */
 
-/* Functions of the library for this processor, and nothing that changes. NULL: no memory. */
+/* Functions of the library for this processor, and nothing that changes. NULL: it cannot be used here. */
 static IMB_MGR *library;
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
+/*
+ * Which instructions there are is asked of the compiler's library, which knows of those that the kernel
+ * has switched off; intel-ipsec-mb does not. It tests itself when it begins.
+ */
 static void library_begin(void)
 {
-        library = alloc_mb_mgr(0);
-        if (library != NULL)
-                init_mb_mgr_auto(library, NULL);
+        library = __builtin_cpu_supports("avx2") ? alloc_mb_mgr(0) : NULL;
+        if (library != NULL && __builtin_cpu_supports("avx512f"))
+                init_mb_mgr_avx512(library);
+        else if (library != NULL)
+                init_mb_mgr_avx2(library);
         if (library != NULL && imb_get_errno(library) != 0) {
                 free_mb_mgr(library);
                 library = NULL;
@@ -294,15 +302,22 @@ static int provider_begin(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *c
         return library != NULL;
 }
 
-OSSL_LIB_CTX *net_gcm_context(void)
+int net_gcm_begin(struct net_gcm *gcm)
 {
-        OSSL_LIB_CTX *context = OSSL_LIB_CTX_new();
+        gcm->context = OSSL_LIB_CTX_new();
+        if (gcm->context == NULL || OSSL_PROVIDER_add_builtin(gcm->context, "millrace", provider_begin) != 1)
+                return -ENOMEM;
+        gcm->theirs = OSSL_PROVIDER_load(gcm->context, "default");
+        gcm->ours = OSSL_PROVIDER_load(gcm->context, "millrace");
+        ERR_clear_error();
+        return gcm->theirs != NULL ? 0 : -ENOMEM;
+}
 
-        if (context != NULL &&
-            (OSSL_PROVIDER_add_builtin(context, "millrace", provider_begin) != 1 ||
-             OSSL_PROVIDER_load(context, "default") == NULL || OSSL_PROVIDER_load(context, "millrace") == NULL)) {
-                OSSL_LIB_CTX_free(context);
-                context = NULL;
-        }
-        return context;
+void net_gcm_end(struct net_gcm *gcm)
+{
+        if (gcm->ours != NULL)
+                OSSL_PROVIDER_unload(gcm->ours);
+        if (gcm->theirs != NULL)
+                OSSL_PROVIDER_unload(gcm->theirs);
+        OSSL_LIB_CTX_free(gcm->context);
 }

@@ -4,16 +4,23 @@
 #ifndef MILLRACE_NET_GCM_H
 #define MILLRACE_NET_GCM_H
 
-#include <openssl/types.h>
+#include <openssl/provider.h>
 
 /* What ciphers are fetched by from the context below: ours first. */
 #define NET_GCM_PROPERTIES "?provider=millrace"
 
 /*
- * A library context of OpenSSL's that has its default algorithms, and AES-128-GCM by
- * intel-ipsec-mb. Its objects may be used by any thread, as OpenSSL says. NULL: no memory, or OpenSSL
- * cannot be used. OSSL_LIB_CTX_free() frees it after all that was made with it.
+ * A library context of OpenSSL's that has its default algorithms and, where the processor has AVX2,
+ * AES-128-GCM by intel-ipsec-mb. It reads no openssl.cnf. Its objects may be used by any thread.
  */
-OSSL_LIB_CTX *net_gcm_context(void);
+struct net_gcm {
+        OSSL_LIB_CTX *context;
+        OSSL_PROVIDER *theirs, *ours; /* ours NULL: there is OpenSSL's own cipher alone */
+};
+
+/* Zeroed. -ENOMEM: no memory, or OpenSSL cannot be used; net_gcm_end() is called in any case. */
+int net_gcm_begin(struct net_gcm *gcm);
+/* After all that was made with it, and when all threads that used it have ended or go on using OpenSSL with nothing of it. */
+void net_gcm_end(struct net_gcm *gcm);
 
 #endif

@@ -2,9 +2,9 @@
  * link.c - one connection to a peer: it is opened when a call wants it, greeted, kept, and opened
  * again after a rest that doubles from failure to failure.
  *
- * Called on the loop of the link. Another link first asks the control link, maybe on another
- * loop, for the secret of its TLS session: without an authenticated control connection there is no
- * bulk connection.
+ * Called on the loop of the link. Every other link first asks the control link, maybe on another
+ * loop, whether it can be plain and by which secret: without an authenticated control connection
+ * there is no other connection.
  *
  *   IDLE -> (ASKING ->) OPENING -> OPEN -> RESTING -> ...      removed or stopped: IDLE
  */
@@ -38,11 +38,6 @@ static bool link_must_be_plain(const struct net_link *link)
         return link->peer->net->options.plain_bulk && link->number >= NET_BULK_0;
 }
 
-/* What the control link has said decides. */
-static bool link_can_be_plain(const struct net_link *link)
-{
-        return link->secret_known && (link_must_be_plain(link) || (link->same_node && !link->needs_tls));
-}
 
 /* ---- rests ----------------------------------------------------------------------------------- */
 
@@ -80,8 +75,10 @@ static void link_tell(struct net_link *control, struct net_link *other)
         const struct net_conn *conn = control->conn;
 
         other->secret_known = control->state == NET_LINK_OPEN && conn->has_secret;
-        other->same_node = other->secret_known && conn->stream->same_node;
         if (other->secret_known) {
+                other->same_node = conn->stream->same_node;
+                if (other->control_sequence != conn->sequence)
+                        other->needs_tls = false;
                 memcpy(other->secret, conn->secret, NET_SECRET_LEN);
                 other->control_sequence = conn->sequence;
         }
@@ -105,6 +102,10 @@ static void link_asked(struct lp_msg *msg)
 {
         struct net_link *other = container_of(msg, struct net_link, ask), *control = &other->peer->links[NET_CONTROL];
 
+        if (control->state == NET_LINK_RESTING) { /* who asks has rested itself */
+                lp_timer_stop(link_at(control)->lp, &control->rest);
+                control->state = NET_LINK_IDLE;
+        }
         if (control->state == NET_LINK_IDLE)
                 net_link_open(control);
         if (control->state == NET_LINK_OPENING) {
@@ -189,8 +190,8 @@ static void link_told(struct lp_msg *msg)
 
         link->ask_out = false;
         if (link->state == NET_LINK_ASKING) {
-                link->plain = link_can_be_plain(link);
-                if ((link_must_be_plain(link) && !link->plain) || !link_wanted(link))
+                link->plain = link_must_be_plain(link) || (link->same_node && !link->needs_tls);
+                if (!link->secret_known || !link_wanted(link))
                         link_failed(link, "there is no control connection");
                 else
                         link_connect(link);
@@ -259,7 +260,7 @@ static int outbound_refuse(struct net_conn *conn, int rv, const char *why)
 
 static int outbound_shaken(struct net_conn *conn)
 {
-        const struct net_link *link = &conn->peer->links[conn->link];
+        struct net_link *link = &conn->peer->links[conn->link];
         const struct net_part *part = net_part_of(conn->peer, conn->at);
         const struct net_self *self = &conn->at->net->self;
         const struct net_transport_ops *ops = conn->stream->ops;
@@ -281,6 +282,10 @@ static int outbound_shaken(struct net_conn *conn)
 
         if (conn->stream->tls == plain)
                 return outbound_refuse(conn, -EPROTO, plain ? "TLS on a plain connection" : "no TLS");
+        if (plain && !link_must_be_plain(link) && !conn->stream->same_node) {
+                link->needs_tls = true;
+                return outbound_refuse(conn, -EPROTO, "it is not within the node");
+        }
         if (!plain && !ops->is_named(conn->stream, part->known->name))
                 return outbound_refuse(conn, -EACCES, "its certificate is not for its name");
         if (!plain && ops->export_secret(conn->stream, conn->secret) != 0)

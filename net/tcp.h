@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "net/gcm.h"
 #include "net_transport.h"
 
 enum tcp_state {
@@ -17,7 +18,7 @@ enum tcp_state {
 
 struct tcp_transport {
         struct net_transport base;
-        OSSL_LIB_CTX *library;
+        struct net_gcm library;
         SSL_CTX *context; /* one for both sides; immutable after making */
         BIO_METHOD *method;
 };

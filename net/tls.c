@@ -6,7 +6,6 @@
  * for many records. So what the caller's bytes were encrypted into is out of the caller's memory at
  * once, and a socket that takes nothing never leaves OpenSSL in the middle of a record.
  */
-#include "net/gcm.h"
 #include "net/tcp.h"
 
 #include <errno.h>
@@ -109,10 +108,9 @@ int net_tls_context(struct tcp_transport *transport, const struct net_tcp_option
         SSL_CTX *context;
 
         snprintf(why, why_size, "no memory");
-        transport->library = net_gcm_context();
-        if (transport->library == NULL)
+        if (net_gcm_begin(&transport->library) != 0)
                 return -ENOMEM;
-        context = SSL_CTX_new_ex(transport->library, NET_GCM_PROPERTIES, TLS_method());
+        context = SSL_CTX_new_ex(transport->library.context, NET_GCM_PROPERTIES, TLS_method());
         transport->context = context;
         transport->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "millrace socket");
         if (context == NULL || transport->method == NULL)
@@ -135,7 +133,7 @@ void net_tls_context_free(struct tcp_transport *transport)
 {
         SSL_CTX_free(transport->context);
         BIO_meth_free(transport->method);
-        OSSL_LIB_CTX_free(transport->library);
+        net_gcm_end(&transport->library);
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */

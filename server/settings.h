@@ -88,7 +88,8 @@ struct srv_ec {
         X(cluster_key, STRING, "", 0, 0, "FILE", "Private key of cluster_cert in PEM. Default: NODE.key, likewise.")   \
         X(cluster_tls, CHOICE, "all", 0, 0, "control|all",                                                             \
           "Which connections between nodes are encrypted. control: those for bulk data are plain TCP, with checksums, " \
-          "and only nodes that have shown a certificate may open one. The same on all nodes.")                         \
+          "and only nodes that have shown a certificate may open one. Those within a node are plain in any case. "      \
+          "The same on all nodes.")                                                                                    \
         X(new_pool_nodes, LIST, "", 0, 0, "NAME",                                                                      \
           "With --init-cluster: name of a node whose empty folders the new cluster is made of; once for each, or a list " \
           "with commas.")                                                                                              \

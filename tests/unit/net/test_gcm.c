@@ -21,7 +21,7 @@
 #define TEXT_MOST 40000
 #define TAG       16
 
-static OSSL_LIB_CTX *library;
+static struct net_gcm library;
 static EVP_CIPHER *ours, *theirs;
 static unsigned seed;
 
@@ -32,10 +32,9 @@ static int begin(void **state)
         seed = text != NULL ? (unsigned)strtoul(text, NULL, 0) : (unsigned)time(NULL);
         printf("SEED=%u\n", seed);
         srand(seed);
-        library = net_gcm_context();
-        assert_non_null(library);
-        ours = EVP_CIPHER_fetch(library, "AES-128-GCM", NET_GCM_PROPERTIES);
-        theirs = EVP_CIPHER_fetch(library, "AES-128-GCM", "provider=default");
+        assert_int_equal(net_gcm_begin(&library), 0);
+        ours = EVP_CIPHER_fetch(library.context, "AES-128-GCM", NET_GCM_PROPERTIES);
+        theirs = EVP_CIPHER_fetch(library.context, "AES-128-GCM", "provider=default");
         assert_non_null(ours);
         assert_non_null(theirs);
         return 0;
@@ -45,7 +44,7 @@ static int end(void **state)
 {
         EVP_CIPHER_free(ours);
         EVP_CIPHER_free(theirs);
-        OSSL_LIB_CTX_free(library);
+        net_gcm_end(&library);
         return 0;
 }
 
@@ -89,7 +88,9 @@ static int run(EVP_CIPHER *cipher, EVP_CIPHER_CTX *context, struct message *m, i
 
 static void test_it_is_ours(void **state)
 {
-        assert_string_equal(OSSL_PROVIDER_get0_name(EVP_CIPHER_get0_provider(ours)), "millrace");
+        const char *name = __builtin_cpu_supports("avx2") ? "millrace" : "default";
+
+        assert_string_equal(OSSL_PROVIDER_get0_name(EVP_CIPHER_get0_provider(ours)), name);
         assert_int_equal(EVP_CIPHER_get_mode(ours), EVP_CIPH_GCM_MODE);
         assert_int_equal(EVP_CIPHER_get_key_length(ours), 16);
         assert_int_equal(EVP_CIPHER_get_iv_length(ours), 12);

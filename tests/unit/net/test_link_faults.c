@@ -556,6 +556,13 @@ static void test_calls_within_a_node(void **state)
         mem_pass(1000);
         assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
         assert_true(to_two->links[NET_LOG].conn->stream->tls);
+        for (link = 0; link < 2; link++) /* a new session: it may be plain again, though control rests when the log asks */
+                net_link_newer_boot(&to_two->links[link], UINT64_MAX);
+        assert_int_equal(to_two->links[NET_CONTROL].state, NET_LINK_RESTING);
+        lp_timer_stop(net_owner(to_two, NET_LOG)->lp, &to_two->links[NET_LOG].rest);
+        to_two->links[NET_LOG].state = NET_LINK_IDLE;
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
+        assert_false(to_two->links[NET_LOG].conn->stream->tls);
         mem_same_node = false;
 }
 
