@@ -885,7 +885,7 @@ struct eng_list_params {
 struct eng_list_entry {
         struct eng_str name;              /* key; of a common prefix: the prefix with its delimiter */
         bool is_prefix;
-        struct eng_object object;         /* attrs only with want_attrs */
+        struct eng_object object;         /* without want_attrs: size, mtime_ms, etag, etag_parts, tag, marker and hold alone */
 };
 /* entries in bytewise order, valid during the callback; more: there are further ones. */
 typedef void (*eng_list_done)(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more);
@@ -937,7 +937,7 @@ struct eng_upload_entry {
         struct eng_str key;
         bool is_prefix;
         uint8_t upload_id[ENG_ID_LEN];
-        struct eng_object object;
+        struct eng_object object;         /* as above */
 };
 typedef void (*eng_uploads_done)(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more);
 /*

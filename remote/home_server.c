@@ -500,6 +500,7 @@ struct home_served {
         struct lp_loop *at;
         struct eng_buf *bulk;
         uint8_t *body, *memory; /* a copy of the call's body; the answer */
+        struct eng_buf *page;   /* bulk of the answer, where it is a page */
         bool changes;           /* it is counted in the server's */
         enum home_class class;
         uint64_t cost;          /* of it, which session and server hold */
@@ -519,6 +520,7 @@ static void home_served_free(struct home_served *c)
                 session_put(c->session);
         }
         eng_buf_unref(c->bulk);
+        eng_buf_unref(c->page);
         free(c->body);
         free(c->memory);
         free(c);
@@ -587,7 +589,7 @@ static void home_served_done(struct eng_serving *serving)
                 home_served_end(c, status);
                 return;
         }
-        for (i = 0; i < serving->answer_bulk.count; i++)
+        for (i = 0; serving->page == NULL && i < serving->answer_bulk.count; i++)
                 bulk += serving->answer_bulk.piece[i].len;
         c->memory = malloc(serving->answer_len + bulk + 1);
         if (c->memory == NULL) { /* what became of it cannot be said */
@@ -595,12 +597,16 @@ static void home_served_done(struct eng_serving *serving)
                 return;
         }
         memcpy(c->memory, serving->answer, serving->answer_len);
-        for (i = 0, at = serving->answer_len; i < serving->answer_bulk.count; at += serving->answer_bulk.piece[i++].len)
+        for (i = 0, at = serving->answer_len; at < serving->answer_len + bulk; at += serving->answer_bulk.piece[i++].len)
                 memcpy(c->memory + at, serving->answer_bulk.piece[i].bytes, serving->answer_bulk.piece[i].len);
         c->answer.body = c->memory;
         c->answer.body_len = (uint32_t)serving->answer_len;
         c->answer.bulk[0] = (struct iovec){c->memory + serving->answer_len, bulk};
-        c->answer.bulk_count = bulk > 0;
+        if (serving->page != NULL) {
+                c->page = eng_buf_ref(serving->page);
+                c->answer.bulk[0] = (struct iovec){c->page->data, c->page->len};
+        }
+        c->answer.bulk_count = c->answer.bulk[0].iov_len > 0;
         home_served_end(c, HOME_DONE);
 }
 

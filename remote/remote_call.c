@@ -19,6 +19,21 @@ static void remote_called(struct net_call *call);
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
+#define SHORT_MOST ((uint32_t)(sizeof(struct eng_scan_entry) + FMT_NAME_MAX + sizeof(struct eng_listed) + 8)) /* of one entry */
+#define SHORT_NAME (sizeof(struct eng_scan_entry) + sizeof(struct eng_listed) + 64u) /* of an entry without as much of its name as is known */
+
+/*
+ * A page that is longer ends there, and says that there is more. Short entries are taken to have about the name that
+ * the page begins with: their room is asked for again with each page, and what need not be touched stays small.
+ */
+static uint32_t scan_most(const struct eng_op *op)
+{
+        uint64_t most = op->scan.most == 0 || op->scan.most > REM_SCAN_MOST ? REM_SCAN_MOST : op->scan.most;
+        uint64_t likely = (uint64_t)op->scan.max * (SHORT_NAME + op->scan.from_len);
+
+        return (uint32_t)((op->flags & ENG_OP_LISTED) != 0 && likely < most ? likely : most);
+}
+
 /* What answers mostly need; the rest of longer ones is asked for. */
 static uint32_t room_of(const struct eng_op *op)
 {
@@ -26,7 +41,7 @@ static uint32_t room_of(const struct eng_op *op)
         case ENG_OP_LOOKUP:
                 return (op->flags & ENG_OP_WANT_INLINE) != 0 ? 36u << 10 : 4u << 10;
         case ENG_OP_SCAN:
-                return REM_SCAN_MOST + (64u << 10);
+                return scan_most(op) + ((op->flags & ENG_OP_LISTED) != 0 ? SHORT_MOST : 64u << 10);
         case ENG_OP_RECORD:
                 return 64u << 10;
         case ENG_OP_TAIL:
@@ -277,8 +292,8 @@ static int call_encode(struct remote_drive *d, const struct eng_op *op, struct e
         sent.flags &= ~ENG_OP_OTHERS;
         if (d->client->options.home)
                 sent.flags &= ~ENG_OP_ANEW;
-        if (op->kind == ENG_OP_SCAN && (op->scan.most == 0 || op->scan.most > REM_SCAN_MOST))
-                sent.scan.most = REM_SCAN_MOST; /* its page ends earlier, and says that there is more */
+        if (op->kind == ENG_OP_SCAN)
+                sent.scan.most = scan_most(op);
         return eng_wire_put_request(&sent, d->scratch, bulk);
 }
 
@@ -424,6 +439,8 @@ static bool page_is_sound(const struct eng_op *op)
         struct fmt_value head;
         size_t at, need;
 
+        if ((op->flags & ENG_OP_LISTED) != 0)
+                return true; /* there is nothing behind */
         for (at = 0; at < entries->len; at += e.size) {
                 memcpy(&e, entries->data + at, sizeof(e));
                 if (e.flags != 0)

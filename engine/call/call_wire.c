@@ -13,7 +13,7 @@
 
 _Static_assert(sizeof(struct eng_complete_part) == 20, "parts of COMPLETE go as they are");
 
-#define MERGE_FLAGS (ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS)
+#define MERGE_FLAGS (ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_LISTED)
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
@@ -195,7 +195,7 @@ static void call_merge_fields(struct eng_wire *w, struct eng_call *call)
         eng_wire_check(w, call->merge.prefix_len <= FMT_NAME_MAX);
         call_str(w, &call->merge.delimiter, 2 * ENG_KEY_MAX); /* as names have it: escaped */
         eng_wire_u32(w, &call->merge.flags);
-        eng_wire_check(w, (call->merge.flags & ~MERGE_FLAGS) == 0);
+        eng_wire_check(w, (call->merge.flags & ~MERGE_FLAGS) == 0 && eng_flags_agree(call->merge.flags));
         eng_wire_u32(w, &call->merge.max);
         eng_wire_check(w, call->merge.max >= 1);
 }
@@ -524,18 +524,6 @@ int eng_call_put_answer(enum eng_call_kind kind, const struct eng_call_answer *a
         return w.bad ? -EMSGSIZE : (int)w.at;
 }
 
-static bool is_page(const struct eng_call_answer *answer)
-{
-        struct eng_call_entry entry;
-        size_t pos = 0;
-        unsigned n = 0;
-        int rv;
-
-        while ((rv = eng_call_entry_next(answer->entries, &pos, &entry)) == 1)
-                n++;
-        return rv == 0 && n == answer->count;
-}
-
 int eng_call_get_answer(enum eng_call_kind kind, const uint8_t *body, size_t len, const uint8_t *bulk, size_t bulk_len,
                         struct eng_call_answer *answer)
 {
@@ -552,59 +540,5 @@ int eng_call_get_answer(enum eng_call_kind kind, const uint8_t *body, size_t len
                 return 0;
         if (kind == ENG_CALL_LOOKUP)
                 fine = eng_value_check(answer->value.data, answer->value.len) == 0;
-        else if (kind == ENG_CALL_MERGE)
-                fine = is_page(answer);
         return fine ? 0 : -EBADMSG;
-}
-
-/* ---- entries of a page ----------------------------------------------------------------------- */
-
-/* Before name and value. */
-struct entry_head {
-        uint32_t value_len;
-        uint16_t name_len;
-        uint8_t is_prefix, zero;
-};
-_Static_assert(sizeof(struct entry_head) == 8, "8 bytes");
-
-size_t eng_call_entry_size(const struct eng_call_entry *entry)
-{
-        return sizeof(struct entry_head) + entry->name_len + entry->value_len;
-}
-
-void eng_call_entry_put(const struct eng_call_entry *entry, uint8_t *out)
-{
-        struct entry_head head = {.value_len = entry->value_len, .name_len = entry->name_len, .is_prefix = entry->is_prefix};
-
-        memcpy(out, &head, sizeof(head));
-        memcpy(out + sizeof(head), entry->name, entry->name_len);
-        if (entry->value_len != 0)
-                memcpy(out + sizeof(head) + entry->name_len, entry->value, entry->value_len);
-}
-
-int eng_call_entry_next(struct eng_str entries, size_t *pos, struct eng_call_entry *out)
-{
-        const uint8_t *at = (const uint8_t *)entries.data + *pos;
-        size_t left = entries.len - *pos;
-        struct entry_head head;
-
-        if (left == 0)
-                return 0;
-        if (left < sizeof(head))
-                return -EBADMSG;
-        memcpy(&head, at, sizeof(head));
-        if (head.is_prefix > 1 || head.zero != 0 || head.name_len > FMT_NAME_MAX || head.name_len > left - sizeof(head) ||
-            head.value_len > left - sizeof(head) - head.name_len)
-                return -EBADMSG;
-        if (head.is_prefix ? head.value_len != 0 : head.value_len < sizeof(struct fmt_value))
-                return -EBADMSG;
-        *out = (struct eng_call_entry){
-                .is_prefix = head.is_prefix,
-                .name_len = head.name_len,
-                .value_len = head.value_len,
-                .name = at + sizeof(head),
-                .value = at + sizeof(head) + head.name_len,
-        };
-        *pos += eng_call_entry_size(out);
-        return 1;
 }

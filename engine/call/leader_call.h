@@ -9,7 +9,7 @@
  *   answer    LOOKUP: the value, inline bytes   MERGE: the entries                      else no bulk
  *
  * Integers are little-endian. What comes from outside is checked here: lengths, counts, numbers of
- * kinds, values and their parts, rules; but not whether the sender may say so, nor what a bucket or a
+ * kinds, values and their parts, rules, but no entries; and not whether the sender may say so, nor what a bucket or a
  * group is of. Each message has one form: a body that was taken is, written again, the same bytes.
  */
 #ifndef MILLRACE_ENGINE_CALL_LEADER_CALL_H
@@ -158,14 +158,6 @@ bool eng_call_changes(const uint8_t *body, size_t len);
  */
 int eng_call_get(const uint8_t *body, size_t len, const uint8_t *bulk, size_t bulk_len, struct eng_call *call);
 
-/* An entry of a page. */
-struct eng_call_entry {
-        bool is_prefix;
-        uint16_t name_len;
-        uint32_t value_len;
-        const uint8_t *name, *value; /* value: a fmt_value and what was asked for of what follows it; not aligned */
-};
-
 /* The answer to a call; what it has depends on the kind. Pointers as above. */
 struct eng_call_answer {
         int rv;
@@ -180,18 +172,12 @@ struct eng_call_answer {
         uint8_t upload_id[FMT_ID]; /* UPLOAD_CREATE */
         bool more;                 /* MERGE */
         unsigned count;
-        struct eng_str entries;    /* MERGE: count of them; eng_call_entry_next() goes through them */
+        struct eng_str entries;    /* MERGE: count of them, as in the answer to a SCAN; whoever asked checks them: eng_wire_page_answers() */
 };
 /* As above. A call's answer without success has no bulk. */
 int eng_call_put_answer(enum eng_call_kind kind, const struct eng_call_answer *answer, uint8_t body[ENG_CALL_BODY_MAX],
                         struct eng_call_bulk *bulk);
 int eng_call_get_answer(enum eng_call_kind kind, const uint8_t *body, size_t len, const uint8_t *bulk, size_t bulk_len,
                         struct eng_call_answer *answer);
-
-/* Bytes that an entry takes; writes it. */
-size_t eng_call_entry_size(const struct eng_call_entry *entry);
-void eng_call_entry_put(const struct eng_call_entry *entry, uint8_t *out);
-/* The entry at *pos, which goes on to the next. 1; 0: there are no more; -EBADMSG. */
-int eng_call_entry_next(struct eng_str entries, size_t *pos, struct eng_call_entry *out);
 
 #endif

@@ -81,7 +81,14 @@ enum eng_op_kind {
 #define ENG_OP_ANEW 512u       /* the sender has given up all that it asked of the drive before, answered or not: from here on a remote drive whose
                                   node has begun anew, or which has lost something on its way, takes operations again */
 #define ENG_OP_OTHERS 1024u    /* LOOKUP, SCAN: others can be asked instead. A remote drive whose node says nothing answers -EAGAIN soon */
+#define ENG_OP_LISTED 2048u    /* SCAN: of values what a listing shows, struct eng_listed. Not with ENG_OP_WANT_ATTRS, _PARTS, ENG_OP_VERSIONS */
 #define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
+
+/* A SCAN gives values short, or says more of them. */
+static inline bool eng_flags_agree(unsigned flags)
+{
+        return (flags & ENG_OP_LISTED) == 0 || (flags & (ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_VERSIONS)) == 0;
+}
 
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u
@@ -271,8 +278,8 @@ static inline void eng_op_lookup(struct eng_op *op, const struct eng_name *name,
 }
 
 /*
- * One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]]);
- * value_len 0 for a common prefix. Each entry starts at a multiple of 8 bytes.
+ * One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]], or
+ * eng_listed); value_len 0 for a common prefix. Each entry starts at a multiple of 8 bytes.
  */
 struct eng_scan_entry {
         uint32_t size;          /* of the whole entry, padded */
@@ -281,6 +288,21 @@ struct eng_scan_entry {
         uint32_t value_len;
         uint32_t pad;
 };
+
+/* Name and value of an entry; neither is aligned. */
+static inline const uint8_t *eng_entry_name(const struct eng_scan_entry *e)
+{
+        return (const uint8_t *)(e + 1);
+}
+static inline const uint8_t *eng_entry_value(const struct eng_scan_entry *e)
+{
+        return eng_entry_name(e) + e->name_len;
+}
+/* It stands for a common prefix. */
+static inline bool eng_entry_is_prefix(const struct eng_scan_entry *e)
+{
+        return (e->flags & 1) != 0;
+}
 
 struct eng_memtable_entry {
         uint32_t pg;

@@ -144,6 +144,14 @@ static size_t shorten_version(const uint8_t *value, size_t len, uint8_t out[size
         return sizeof(head) + fields.len;
 }
 
+static int emit_listed(struct scan *scan, const uint8_t *name, size_t name_len, const uint8_t *value)
+{
+        struct eng_listed listed;
+
+        eng_listed_of(value, &listed);
+        return scan_emit(scan, name, name_len, 0, (const uint8_t *)&listed, sizeof(listed));
+}
+
 static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
         size_t before = scan->out != NULL ? scan->out->len : 0, len;
@@ -152,6 +160,8 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
         int rv;
 
         assert(value_len >= sizeof(head));
+        if ((scan->op->flags & ENG_OP_LISTED) != 0)
+                return emit_listed(scan, name, name_len, value);
         memcpy(&head, value, sizeof(head));
         len = with_versions(scan) ? eng_value_parts_at(&head) : wanted_length(scan, &head, value_len);
         if (len > value_len)

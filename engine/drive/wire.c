@@ -146,9 +146,9 @@ static void wire_request(struct eng_wire *w, struct eng_op *op)
         }
 }
 
-#define WIRE_FLAGS 0x3ffu /* all that drive.h has, but what does not cross the wire */
+#define WIRE_FLAGS 0xbffu /* all that drive.h has, but what does not cross the wire */
 _Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_WANT_CRC | ENG_OP_CACHE |
-                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW)) == WIRE_FLAGS,
+                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW | ENG_OP_LISTED)) == WIRE_FLAGS,
                "flags");
 
 static void wire_head(struct eng_wire *w, struct eng_op *op)
@@ -160,7 +160,7 @@ static void wire_head(struct eng_wire *w, struct eng_op *op)
         eng_wire_check(w, kind < ENG_OP_KINDS);
         op->kind = (enum eng_op_kind)kind;
         eng_wire_u32(w, &flags);
-        eng_wire_check(w, (flags & ~WIRE_FLAGS) == 0);
+        eng_wire_check(w, (flags & ~WIRE_FLAGS) == 0 && eng_flags_agree(flags));
         op->flags = flags;
         eng_wire_u64(w, &op->epoch);
 }
@@ -412,37 +412,40 @@ static bool entry_follows(const struct eng_op *asked, const uint8_t *name, size_
  * In order, and of what was asked: whoever goes on behind the last one comes to an end, and a prefix,
  * which has no value, comes to nobody who asked for none.
  */
-static bool entries_are_in_order(const struct eng_op *asked, const struct eng_buf *buf)
+static bool entry_is_wanted(const struct eng_op *asked, const struct eng_scan_entry *e, const uint8_t *name, const uint8_t *last, size_t last_len)
+{
+        const bool is_prefix = e->flags != 0;
+
+        if (is_prefix && (asked->scan.delimiter == NULL || e->name_len < asked->scan.prefix_len + asked->scan.delimiter_len))
+                return false;
+        if (last == NULL ? !entry_follows(asked, name, e->name_len, is_prefix) : eng_name_compare(name, e->name_len, last, last_len) <= 0)
+                return false;
+        return asked->scan.to == NULL || eng_name_compare(name, e->name_len, asked->scan.to, asked->scan.to_len) < 0;
+}
+
+/* left: bytes from there to the end of the page. */
+static bool entry_is_whole(const struct eng_op *asked, const struct eng_scan_entry *e, size_t left)
+{
+        if (e->size % 8 != 0 || e->size > left || e->size < sizeof(*e) || e->name_len > FMT_NAME_MAX || e->flags > 1 ||
+            e->value_len > FMT_BODY_MAX || sizeof(*e) + e->name_len + e->value_len > e->size)
+                return false;
+        if (e->flags != 0)
+                return e->value_len == 0;
+        return (asked->flags & ENG_OP_LISTED) != 0 ? e->value_len == sizeof(struct eng_listed) : value_is_whole(e->value_len);
+}
+
+bool eng_wire_page_answers(const struct eng_op *asked, const uint8_t *bytes, size_t len, uint32_t count)
 {
         const uint8_t *last = NULL, *name;
         struct eng_scan_entry e;
         size_t at = 0, last_len = 0;
 
-        for (; buf != NULL && at < buf->len; at += e.size, last = name, last_len = e.name_len) {
-                memcpy(&e, buf->data + at, sizeof(e));
-                name = buf->data + at + sizeof(e);
-                if (e.flags != 0 && asked->scan.delimiter == NULL)
+        for (; at < len; at += e.size, last = name, last_len = e.name_len, count--) {
+                if (count == 0 || len - at < sizeof(e))
                         return false;
-                if (last == NULL ? !entry_follows(asked, name, e.name_len, e.flags != 0) : eng_name_compare(name, e.name_len, last, last_len) <= 0)
-                        return false;
-                if (asked->scan.to != NULL && eng_name_compare(name, e.name_len, asked->scan.to, asked->scan.to_len) >= 0)
-                        return false;
-        }
-        return true;
-}
-
-static bool entries_are_whole(const struct eng_buf *buf, uint32_t count)
-{
-        struct eng_scan_entry e;
-        size_t at = 0;
-
-        for (; buf != NULL && at < buf->len; at += e.size, count--) {
-                if (count == 0 || buf->len - at < sizeof(e))
-                        return false;
-                memcpy(&e, buf->data + at, sizeof(e));
-                if (e.size % 8 != 0 || e.size > buf->len - at || e.size < sizeof(e) || e.name_len > FMT_NAME_MAX || e.flags > 1 ||
-                    e.value_len > FMT_BODY_MAX || sizeof(e) + e.name_len + e.value_len > e.size ||
-                    (e.flags == 0 ? !value_is_whole(e.value_len) : e.value_len != 0))
+                memcpy(&e, bytes + at, sizeof(e));
+                name = bytes + at + sizeof(e);
+                if (!entry_is_whole(asked, &e, len - at) || !entry_is_wanted(asked, &e, name, last, last_len))
                         return false;
         }
         return count == 0;
@@ -483,7 +486,7 @@ static bool answer_is_whole(const struct eng_op *asked, const struct eng_op *got
                        (got->lookup.value != NULL && value_is_whole(got->lookup.value->len));
         case ENG_OP_SCAN:
                 return got->scan.entries != NULL && got->scan.count <= asked->scan.max && (got->scan.count > 0 || !got->scan.more) &&
-                       entries_are_whole(got->scan.entries, got->scan.count) && entries_are_in_order(asked, got->scan.entries);
+                       eng_wire_page_answers(asked, got->scan.entries->data, got->scan.entries->len, got->scan.count);
         case ENG_OP_TAIL:
                 return got->tail.entries != NULL && array_is_whole(got->tail.entries, got->tail.count, sizeof(struct eng_memtable_entry));
         case ENG_OP_IDS:

@@ -62,6 +62,11 @@ enum eng_wire_bulk eng_wire_answer_needs(const struct eng_op *asked);
  * (nothing is to be given back), -ENOMEM.
  */
 int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op);
+/*
+ * Whether bytes from elsewhere are `count` entries, to their end, that can answer this SCAN: lengths of
+ * names and values, of what form these are, order, and names between those that were asked for.
+ */
+bool eng_wire_page_answers(const struct eng_op *asked, const uint8_t *bytes, size_t len, uint32_t count);
 /* Releases the buffers of an answer that nobody takes. */
 void eng_wire_drop_answer(struct eng_op *op);
 

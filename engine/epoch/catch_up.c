@@ -481,7 +481,7 @@ static uint64_t cost_of(const struct eng_walk_row *row)
         const struct eng_scan_entry *e = row->of[__builtin_ctzll(row->have)];
         struct fmt_value head;
 
-        memcpy(&head, eng_walk_value(e), sizeof(head));
+        memcpy(&head, eng_entry_value(e), sizeof(head));
         return e->value_len + (head.parts == 0 ? head.size : 0);
 }
 
@@ -663,7 +663,7 @@ static bool is_equal(const struct eng_walk *walk, const struct eng_walk_row *row
         eng_mask asked = 0;
         unsigned slot;
 
-        memcpy(&head, eng_walk_value(row->of[__builtin_ctzll(row->have)]), sizeof(head));
+        memcpy(&head, eng_entry_value(row->of[__builtin_ctzll(row->have)]), sizeof(head));
         if (head.pg > walk->store->pg_count)
                 return false;
         for (slot = 0; slot < ENG_DRIVES_MAX; slot++)

@@ -67,7 +67,7 @@ static void list_end(struct list *list, int rv, const struct eng_list_entry *ent
 }
 
 /* Versions that no object's row stands for: there should be none. */
-static void rows_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+static void rows_listed(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
 {
         struct list *list = arg;
         struct eng_list_entry *out = calloc(count + 1, sizeof(*out));
@@ -77,17 +77,17 @@ static void rows_listed(void *arg, int rv, const struct eng_merge_entry *entries
         if (out == NULL || keys == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < count; i++) {
-                struct eng_name name = {.len = entries[i].name_len};
+                struct eng_name name = {.len = entries[i]->name_len};
                 uint8_t key[FMT_NAME_MAX];
                 uint64_t bucket;
 
-                memcpy(name.data, entries[i].name, name.len);
+                memcpy(name.data, eng_entry_name(entries[i]), name.len);
                 rv = eng_name_key(&name, &bucket, key, &out[i].name.len) != 0 || out[i].name.len > ENG_KEY_MAX ? -EIO : 0;
                 if (rv != 0)
                         break;
                 memcpy(keys + (size_t)i * ENG_KEY_MAX, key, out[i].name.len);
                 out[i].name.data = (const char *)keys + (size_t)i * ENG_KEY_MAX;
-                eng_encoded_object(entries[i].value, entries[i].value_len, &out[i].object);
+                eng_encoded_object(eng_entry_value(entries[i]), entries[i]->value_len, &out[i].object);
         }
         list_end(list, rv, out, rv == 0 ? count : 0, rv == 0 && more);
         free(keys);
@@ -105,7 +105,22 @@ static void list_rows(struct list *list)
         eng_merge_start(list->el, &m, rows_listed, list);
 }
 
-static void listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+/* Where attributes are not wanted, values come in the short form. */
+static unsigned list_flags(const struct eng_list_params *p)
+{
+        return p->want_attrs ? ENG_OP_WANT_ATTRS : ENG_OP_LISTED;
+}
+
+/* No other form has that length. */
+static void list_object(const struct eng_scan_entry *e, struct eng_object *out)
+{
+        if (e->value_len == sizeof(struct eng_listed))
+                eng_listed_object(eng_entry_value(e), out);
+        else
+                eng_encoded_object(eng_entry_value(e), e->value_len, out);
+}
+
+static void listed(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
 {
         struct list *list = arg;
         struct eng_list_entry *out;
@@ -119,11 +134,11 @@ static void listed(void *arg, int rv, const struct eng_merge_entry *entries, uns
         if (out == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < count; i++) {
-                out[i].name.data = (const char *)entries[i].name + 9;
-                out[i].name.len = entries[i].name_len - 9u;
-                out[i].is_prefix = entries[i].is_prefix;
+                out[i].name.data = (const char *)eng_entry_name(entries[i]) + 9;
+                out[i].name.len = entries[i]->name_len - 9u;
+                out[i].is_prefix = eng_entry_is_prefix(entries[i]);
                 if (!out[i].is_prefix)
-                        eng_encoded_object(entries[i].value, entries[i].value_len, &out[i].object);
+                        list_object(entries[i], &out[i].object);
         }
         list_end(list, rv, out, rv == 0 ? count : 0, rv == 0 && more);
         free(out);
@@ -172,7 +187,7 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         m.prefix_len = 9 + (unsigned)params->prefix.len;
         m.delimiter = params->delimiter.len == 0 ? "" : params->delimiter.data;
         m.delimiter_len = params->delimiter.len;
-        m.flags = (params->hide_markers ? ENG_OP_NO_MARKERS : 0) | (params->want_attrs ? ENG_OP_WANT_ATTRS : 0);
+        m.flags = (params->hide_markers ? ENG_OP_NO_MARKERS : 0) | list_flags(params);
         m.max = params->max;
         eng_merge_start(list->el, &m, listed, list);
 }
@@ -196,34 +211,34 @@ size_t eng_list_unescape(uint8_t *dst, const uint8_t *src, size_t len)
         return n;
 }
 
-static int view_upload(const struct eng_merge_entry *e, uint8_t *key, void *entry)
+static int view_upload(const struct eng_scan_entry *e, uint8_t *key, void *entry)
 {
         struct eng_upload_entry *out = entry;
-        const uint8_t *name = e->name + 9;
+        const uint8_t *name = eng_entry_name(e) + 9;
         size_t len = e->name_len - 9u;
 
-        out->is_prefix = e->is_prefix;
-        if (!e->is_prefix) {
+        out->is_prefix = eng_entry_is_prefix(e);
+        if (!out->is_prefix) {
                 if (len < FMT_ID + 2u)
                         return -EIO;
                 len -= FMT_ID + 2u;
                 memcpy(out->upload_id, name + len + 2, FMT_ID);
-                eng_encoded_object(e->value, e->value_len, &out->object);
+                list_object(e, &out->object);
         }
         out->key.data = (const char *)key;
         out->key.len = eng_list_unescape(key, name, len);
         return (int)out->key.len;
 }
 
-void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_t size,
-                    int (*view)(const struct eng_merge_entry *e, uint8_t *key, void *out), int *rv)
+void *eng_list_view(const struct eng_scan_entry *const *entries, unsigned count, size_t size,
+                    int (*view)(const struct eng_scan_entry *e, uint8_t *key, void *out), int *rv)
 {
         size_t bytes = 1;
         uint8_t *out, *key;
         unsigned i;
 
         for (i = 0; i < count; i++)
-                bytes += entries[i].name_len;
+                bytes += entries[i]->name_len;
         out = calloc(1, count * size + bytes);
         if (out == NULL) {
                 *rv = -ENOMEM;
@@ -231,7 +246,7 @@ void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_
         }
         key = out + count * size;
         for (i = 0; i < count; i++) {
-                int len = view(&entries[i], key, out + i * size);
+                int len = view(entries[i], key, out + i * size);
 
                 if (len < 0) {
                         free(out);
@@ -244,7 +259,7 @@ void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_
         return out;
 }
 
-static void list_uploads_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+static void list_uploads_listed(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
 {
         struct uploads *list = arg;
         struct eng_upload_entry *out = NULL;
@@ -298,7 +313,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         struct uploads *list = fit ? calloc(1, sizeof(*list)) : NULL;
         uint8_t delimiter[2 * ENG_KEY_MAX], prefix[2 * ENG_KEY_MAX];
         struct eng_name from, to;
-        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = delimiter, .flags = params->want_attrs ? ENG_OP_WANT_ATTRS : 0};
+        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = delimiter, .flags = list_flags(params)};
 
         if (list == NULL) {
                 eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
@@ -344,10 +359,12 @@ static void parts_finish(struct parts *list, int rv, const struct eng_part_entry
 
 static void parts_scan(struct parts *list);
 
-static void part_of(const uint8_t *name, uint16_t name_len, const uint8_t *value, uint32_t value_len, struct eng_part_entry *out)
+static void part_of(const struct eng_scan_entry *e, struct eng_part_entry *out)
 {
-        out->number = (unsigned)name[name_len - 2] << 8 | name[name_len - 1];
-        eng_encoded_object(value, value_len, &out->object);
+        const uint8_t *end = eng_entry_value(e);
+
+        out->number = (unsigned)end[-2] << 8 | end[-1];
+        eng_encoded_object(end, e->value_len, &out->object);
 }
 
 static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned count)
@@ -358,9 +375,8 @@ static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned c
 
         for (i = 0; out != NULL && i < given; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
-                const uint8_t *name = p + sizeof(*e);
 
-                part_of(name, e->name_len, name + e->name_len, e->value_len, &out[i]);
+                part_of(e, &out[i]);
                 p += e->size;
         }
         parts_finish(list, out == NULL ? -ENOMEM : 0, out, out == NULL ? 0 : given, count > list->max);
@@ -412,7 +428,7 @@ static void parts_scan(struct parts *list)
 
 /* ---- in a home store ---- */
 
-static void parts_merged(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+static void parts_merged(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
 {
         struct parts *list = arg;
         struct eng_part_entry *out = calloc(count + 1, sizeof(*out));
@@ -421,10 +437,10 @@ static void parts_merged(void *arg, int rv, const struct eng_merge_entry *entrie
         if (rv == 0 && out == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < count; i++) {
-                if (entries[i].name_len < 2)
+                if (entries[i]->name_len < 2)
                         rv = -EIO; /* no name of a part */
                 else
-                        part_of(entries[i].name, entries[i].name_len, entries[i].value, entries[i].value_len, &out[i]);
+                        part_of(entries[i], &out[i]);
         }
         parts_finish(list, rv, out, rv == 0 ? count : 0, more);
         free(out);

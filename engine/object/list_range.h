@@ -23,7 +23,7 @@ size_t eng_list_unescape(uint8_t *dst, const uint8_t *src, size_t len);
  * them. view() fills one in, with its key in the memory given, and returns the key's length or an
  * error. The caller frees the answer. NULL: *rv is -ENOMEM, or what view() said.
  */
-void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_t size,
-                    int (*view)(const struct eng_merge_entry *e, uint8_t *key, void *out), int *rv);
+void *eng_list_view(const struct eng_scan_entry *const *entries, unsigned count, size_t size,
+                    int (*view)(const struct eng_scan_entry *e, uint8_t *key, void *out), int *rv);
 
 #endif

@@ -29,23 +29,23 @@ struct versions_list {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static int view_version(const struct eng_merge_entry *e, uint8_t *key, void *entry)
+static int view_version(const struct eng_scan_entry *e, uint8_t *key, void *entry)
 {
         struct eng_version_entry *out = entry;
-        const uint8_t *name = e->name + 9;
+        const uint8_t *name = eng_entry_name(e) + 9, *value = eng_entry_value(e);
         size_t len = e->name_len - 9u;
 
-        out->is_prefix = e->is_prefix;
-        if (!e->is_prefix) {
+        out->is_prefix = eng_entry_is_prefix(e);
+        if (!out->is_prefix) {
                 uint32_t state;
 
                 if (len < TAIL)
                         return -EIO;
-                eng_encoded_object(e->value, e->value_len, &out->object);
-                memcpy(&state, e->value + offsetof(struct fmt_value, state), sizeof(state));
-                out->latest = e->value[offsetof(struct fmt_value, space)] == FMT_SPACE_OBJECT; /* a plain object: there is no other */
+                eng_encoded_object(value, e->value_len, &out->object);
+                memcpy(&state, value + offsetof(struct fmt_value, state), sizeof(state));
+                out->latest = value[offsetof(struct fmt_value, space)] == FMT_SPACE_OBJECT; /* a plain object: there is no other */
                 if (!out->latest && (state & FMT_STATE_NULL) == 0)
-                        out->object.version.number = eng_name_version_number(e->name, e->name_len);
+                        out->object.version.number = eng_name_version_number(eng_entry_name(e), e->name_len);
                 len -= TAIL;
         }
         out->key.data = (const char *)key;
@@ -71,7 +71,7 @@ static void find_latest(const struct versions_list *list, struct eng_version_ent
         }
 }
 
-static void versions_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+static void versions_listed(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
 {
         struct versions_list *list = arg;
         struct eng_version_entry *out = NULL;

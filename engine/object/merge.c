@@ -149,7 +149,7 @@ struct eng_merge {
         int rv;
         struct eng_buf **kept; /* answers the entries point into */
         unsigned kept_count, kept_cap;
-        struct eng_merge_entry *entries;
+        const struct eng_scan_entry **entries;
         unsigned count;
         struct lp_timer retry;
         TAILQ_ENTRY(eng_merge) link; /* el->home.retrying, while the timer runs */
@@ -326,30 +326,24 @@ static struct source *merge_least(struct eng_merge *merge)
 
 static bool same_as_last(const struct eng_merge *merge, const struct eng_scan_entry *e)
 {
-        const struct eng_merge_entry *last = merge->count == 0 ? NULL : &merge->entries[merge->count - 1];
+        const struct eng_scan_entry *last = merge->count == 0 ? NULL : merge->entries[merge->count - 1];
 
-        return last != NULL && last->name_len == e->name_len && memcmp(last->name, e + 1, e->name_len) == 0;
+        return last != NULL && last->name_len == e->name_len && memcmp(last + 1, e + 1, e->name_len) == 0;
 }
 
-static void merge_emit(struct eng_merge *merge, const struct eng_scan_entry *e)
-{
-        struct eng_merge_entry *out = &merge->entries[merge->count++];
-
-        assert(merge->count <= merge->max);
-        out->name = (const uint8_t *)(e + 1);
-        out->name_len = e->name_len;
-        out->is_prefix = (e->flags & 1) != 0;
-        out->value = out->name + e->name_len;
-        out->value_len = e->value_len;
-}
-
-/* The source's entries are used up but its drive has more: it goes on behind the last one. */
+/*
+ * The source's entries are used up but its drive has more: it goes on behind the last one. It may have
+ * all that is left of the page, as where a key has many versions, or just one name of it.
+ */
 static void merge_refill(struct source *src, const struct eng_scan_entry *last)
 {
+        unsigned lacks = src->merge->max + 1 - src->merge->count;
+
+        src->batch = lacks < 2 * src->batch ? lacks : 2 * src->batch;
         src->from.len = last->name_len;
         memcpy(src->from.data, last + 1, last->name_len);
         src->after = true;
-        if (last->flags & 1) {
+        if (eng_entry_is_prefix(last)) {
                 eng_name_successor(&src->from);
                 src->after = false;
         }
@@ -368,7 +362,7 @@ static void merge_on(struct eng_merge *merge)
                                 merge_finish(merge, 0, true);
                                 return;
                         }
-                        merge_emit(merge, e);
+                        merge->entries[merge->count++] = e;
                 }
                 src->next += e->size;
                 if (--src->left == 0 && src->more) {
@@ -381,18 +375,19 @@ static void merge_on(struct eng_merge *merge)
 
 /*
  * How many entries to ask a drive for that stands for `share` of all groups. Names fall into groups
- * by their hash, so its part of a page is binomial: three deviations more than the mean, and it has
- * to be asked again once in many hundred pages. A common prefix is on all drives.
+ * by their hash, so its part of a page is binomial: two deviations more than the mean, and one drive
+ * in fifty has to be asked again. A common prefix is on all drives.
  */
 static unsigned batch_size(const struct eng_merge *merge, unsigned share)
 {
-        unsigned whole = merge->max + 1, groups = merge->el->store->pg_count;
-        unsigned mean = (unsigned)((uint64_t)whole * share / groups) + 1, spread = 1;
+        const uint64_t whole = (uint64_t)merge->max + 1, groups = merge->el->store->pg_count;
+        const uint64_t mean = whole * share / groups + 1, variance = whole * share / groups * (groups - share) / groups;
+        uint64_t spread = 1;
 
         assert(share <= groups);
-        while (spread * spread < mean)
+        while (spread * spread < variance)
                 spread++;
-        return merge->delimiter_len > 0 || mean + 3 * spread > whole ? whole : mean + 3 * spread;
+        return (unsigned)(merge->delimiter_len > 0 || mean + 2 * spread > whole ? whole : mean + 2 * spread);
 }
 
 static eng_mask drives_that_are_last(const struct eng_loop *el)

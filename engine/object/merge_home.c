@@ -3,6 +3,7 @@
  * other. The loop of the request.
  */
 #include "engine/call/call_send.h"
+#include "engine/drive/wire.h"
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
 
@@ -21,7 +22,7 @@ struct home_merge {
         unsigned max, count;
         eng_merge_done done;
         void *arg;
-        struct eng_merge_entry *entries;
+        const struct eng_scan_entry **entries;
         struct eng_buf **pages;        /* that entries point into, but for the last */
         unsigned page_count;
         int rv;
@@ -40,14 +41,29 @@ static void home_merge_finish(struct home_merge *merge, int rv, bool more)
         free(merge);
 }
 
+/* What comes from the leader is held to what was asked, as a drive's answer is. */
+static bool page_answers(const struct home_merge *merge, const struct eng_call_answer *answer)
+{
+        const struct eng_op asked = {.kind = ENG_OP_SCAN,
+                                     .flags = merge->call.merge.flags,
+                                     .scan = {.from = merge->call.merge.from.data,
+                                              .from_len = merge->call.merge.from.len,
+                                              .after = merge->call.merge.after,
+                                              .to = merge->call.merge.to.len == 0 ? NULL : merge->call.merge.to.data,
+                                              .to_len = merge->call.merge.to.len,
+                                              .prefix_len = merge->call.merge.prefix_len,
+                                              .delimiter = merge->call.merge.delimiter.len == 0 ? NULL : (const uint8_t *)merge->delimiter,
+                                              .delimiter_len = (uint16_t)merge->call.merge.delimiter.len}};
+
+        return eng_wire_page_answers(&asked, (const uint8_t *)answer->entries.data, answer->entries.len, answer->count);
+}
+
 static void add_entries(struct home_merge *merge, struct eng_str page)
 {
-        struct eng_call_entry e;
-        size_t pos = 0;
+        const uint8_t *at = (const uint8_t *)page.data, *end = at + page.len;
 
-        while (merge->count < merge->max && eng_call_entry_next(page, &pos, &e) == 1)
-                merge->entries[merge->count++] = (struct eng_merge_entry){.name = e.name, .name_len = e.name_len, .is_prefix = e.is_prefix,
-                                                                          .value = e.value, .value_len = e.value_len};
+        for (; merge->count < merge->max && at < end; at += merge->entries[merge->count++]->size)
+                merge->entries[merge->count] = (const struct eng_scan_entry *)(const void *)at;
 }
 
 /* A page that is not the last stays until the end. */
@@ -73,13 +89,13 @@ static int ask_page(struct home_merge *merge);
 /* The next page begins behind the last entry. */
 static int go_on(struct home_merge *merge)
 {
-        const struct eng_merge_entry *last = &merge->entries[merge->count - 1];
+        const struct eng_scan_entry *last = merge->entries[merge->count - 1];
         struct eng_name *from = &merge->call.merge.from;
 
         from->len = last->name_len;
-        memcpy(from->data, last->name, last->name_len);
-        merge->call.merge.after = !last->is_prefix;
-        if (last->is_prefix && !eng_name_successor(from))
+        memcpy(from->data, eng_entry_name(last), last->name_len);
+        merge->call.merge.after = !eng_entry_is_prefix(last);
+        if (eng_entry_is_prefix(last) && !eng_name_successor(from))
                 return -EIO;
         return ask_page(merge);
 }
@@ -92,6 +108,8 @@ static void page_answered(void *arg, const struct eng_call_answer *answer)
 
         if (rv == 0 && answer->more && (answer->count == 0 || answer->count > merge->max - merge->count))
                 rv = -EIO; /* a leader that makes no sense would be asked for ever */
+        if (rv == 0 && !page_answers(merge, answer))
+                rv = -EHOSTDOWN; /* as any answer that makes no sense */
         if (rv == 0 && answer->more && merge->count + answer->count < merge->max)
                 rv = keep_page(merge, &page);
         if (rv != 0) {

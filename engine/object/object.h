@@ -85,17 +85,10 @@ struct eng_merge_params {
         unsigned prefix_len;           /* see eng_op.scan */
         const void *delimiter;         /* copied */
         size_t delimiter_len;
-        unsigned flags;                /* ENG_OP_WANT_* */
+        unsigned flags;                /* of the SCANs: what is given of values, and whether markers are */
         unsigned max;                  /* answers more = true if there are further ones */
 };
-struct eng_merge_entry {
-        const uint8_t *name;
-        uint16_t name_len;
-        bool is_prefix;
-        const uint8_t *value;          /* fmt_value [+ attrs [+ parts]], not aligned: copy the head out */
-        uint32_t value_len;
-};
-typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
+typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more);
 /* done comes once, on this loop, never from inside. */
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
 /* merge_home.c: the same in a home store. */

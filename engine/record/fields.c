@@ -204,6 +204,31 @@ void eng_encoded_object(const uint8_t *value, size_t len, struct eng_object *out
                 take_fields(value, len, out);
 }
 
+void eng_listed_of(const uint8_t *value, struct eng_listed *out)
+{
+        struct fmt_value v;
+
+        memcpy(&v, value, sizeof(v));
+        *out = (struct eng_listed){.size = v.size, .mtime_ms = v.mtime_ms, .etag_parts = v.etag_parts, .state = (uint16_t)v.state};
+        memcpy(out->etag, v.etag, sizeof(out->etag));
+        memcpy(out->tag, v.tag, sizeof(out->tag));
+}
+
+void eng_listed_object(const uint8_t *listed, struct eng_object *out)
+{
+        struct eng_listed l;
+
+        memset(out, 0, sizeof(*out));
+        memcpy(&l, listed, sizeof(l));
+        out->size = l.size;
+        out->mtime_ms = l.mtime_ms;
+        memcpy(out->etag, l.etag, sizeof(out->etag));
+        out->etag_parts = l.etag_parts;
+        memcpy(out->tag, l.tag, sizeof(out->tag));
+        out->marker = (l.state & FMT_STATE_MARKER) != 0;
+        out->hold = out->hold_known = (l.state & FMT_STATE_HOLD) != 0;
+}
+
 void eng_value_object(const struct eng_buf *value, const struct eng_name *name, struct eng_object *out)
 {
         eng_encoded_object(value->data, value->len, out);

@@ -209,6 +209,19 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec);
 void eng_value_object(const struct eng_buf *value, const struct eng_name *name, struct eng_object *out);
 /* The same of len bytes, which need not be aligned and may end behind the head, attrs or fields. */
 void eng_encoded_object(const uint8_t *value, size_t len, struct eng_object *out);
+/* What a listing shows of a value, and how drives and leaders pass it on: not on disk. */
+struct eng_listed {
+        uint64_t size;
+        int64_t mtime_ms;
+        uint8_t etag[16], tag[8];
+        uint16_t etag_parts;
+        uint16_t state;                /* enum fmt_value_state */
+} __attribute__((packed));
+_Static_assert(sizeof(struct eng_listed) == 44, "44 bytes of each name of a listing");
+/* Of a value, which need not be aligned. */
+void eng_listed_of(const uint8_t *value, struct eng_listed *out);
+/* The object as far as the short form tells; not aligned. All else of out is zero. */
+void eng_listed_object(const uint8_t *listed, struct eng_object *out);
 static inline const struct fmt_value *eng_value_head(const void *encoded)
 {
         return encoded;

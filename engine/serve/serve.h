@@ -39,6 +39,7 @@ struct eng_serving {
         uint8_t *answer;
         size_t answer_len;
         struct eng_call_bulk answer_bulk;
+        struct eng_buf *page;          /* not NULL: all of that bulk, which stays as long as it has a reference */
         struct eng_lookup *pin;
         uint64_t pin_number;
 
@@ -48,7 +49,6 @@ struct eng_serving {
         uint32_t pg;                   /* of a LOOKUP */
         struct eng_call call;
         struct eng_call_answer result;
-        struct eng_buf *page;
 };
 /*
  * Any thread. What this home store may not say is refused (-EPERM): an id in a PUT that is another's, or one that it said

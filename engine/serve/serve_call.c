@@ -219,36 +219,37 @@ static void serve_lookup(struct eng_serving *s)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static void served_merge(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+/* How many of the entries fit into the page, and their bytes. */
+static unsigned page_fits(const struct eng_serving *s, const struct eng_scan_entry *const *entries, unsigned count, size_t *bytes)
 {
-        struct eng_serving *s = arg;
-        size_t room = s->room < PAGE_BYTES ? s->room : PAGE_BYTES, size = 0;
-        struct eng_call_entry e;
+        size_t room = s->room < PAGE_BYTES ? s->room : PAGE_BYTES;
         unsigned i;
 
-        for (i = 0; rv == 0 && i < count; i++) {
-                e = (struct eng_call_entry){.name_len = entries[i].name_len, .value_len = entries[i].is_prefix ? 0 : entries[i].value_len};
-                if (size + eng_call_entry_size(&e) > room)
-                        break;
-                size += eng_call_entry_size(&e);
-        }
-        if (rv == 0 && i == 0 && count > 0)
+        *bytes = 0;
+        for (i = 0; i < count && entries[i]->size <= room - *bytes; i++)
+                *bytes += entries[i]->size;
+        return i;
+}
+
+static void served_merge(void *arg, int rv, const struct eng_scan_entry *const *entries, unsigned count, bool more)
+{
+        struct eng_serving *s = arg;
+        size_t size = 0, at = 0;
+        unsigned fit = rv == 0 ? page_fits(s, entries, count, &size) : 0, i;
+
+        if (rv == 0 && fit == 0 && count > 0)
                 rv = -EMSGSIZE;
         if (rv == 0) {
-                s->page = eng_buf_new(size + 1);
+                s->page = eng_buf_new(size);
                 rv = s->page == NULL ? -ENOMEM : 0;
         }
         s->result.rv = rv;
+        for (i = 0; rv == 0 && i < fit; at += entries[i++]->size)
+                memcpy(s->page->data + at, entries[i], entries[i]->size);
         if (rv == 0) {
-                s->result.more = more || i < count;
-                s->result.count = count = i;
+                s->result.more = more || fit < count;
+                s->result.count = fit;
                 s->result.entries = (struct eng_str){(const char *)s->page->data, size};
-        }
-        for (i = 0, size = 0; rv == 0 && i < count; i++) {
-                e = (struct eng_call_entry){.is_prefix = entries[i].is_prefix, .name = entries[i].name, .name_len = entries[i].name_len,
-                                            .value = entries[i].value, .value_len = entries[i].is_prefix ? 0 : entries[i].value_len};
-                eng_call_entry_put(&e, s->page->data + size);
-                size += eng_call_entry_size(&e);
         }
         serving_end(s);
 }

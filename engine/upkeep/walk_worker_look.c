@@ -150,7 +150,7 @@ static const struct eng_scan_entry *walk_worker_look_newest(const struct eng_wal
         for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
                 if (!(row->have & eng_bit(slot)))
                         continue;
-                memcpy(&one, eng_walk_value(row->of[slot]), sizeof(one));
+                memcpy(&one, eng_entry_value(row->of[slot]), sizeof(one));
                 if (best != NULL && one.seq <= head->seq)
                         continue;
                 best = row->of[slot];
@@ -215,7 +215,7 @@ static struct lack lack_of(const struct eng_walk_worker *worker, const struct en
         size_t pos = 0;
         unsigned n;
 
-        while (eng_value_next_part(eng_walk_value(e), e->value_len, &pos, &part) == 1) {
+        while (eng_value_next_part(eng_entry_value(e), e->value_len, &pos, &part) == 1) {
                 n = eng_rebuild_lack(&part, lost | homeless);
                 lack.most = n > lack.most ? n : lack.most;
                 lack.below |= eng_rebuild_lack(&part, lost) > 0;

@@ -204,7 +204,7 @@ bool eng_walk_differs(const struct eng_walk_row *row, eng_mask asked)
                         continue;
                 if (first == NULL)
                         first = e;
-                else if (!eng_value_alike(eng_walk_value(first), first->value_len, eng_walk_value(e), e->value_len))
+                else if (!eng_value_alike(eng_entry_value(first), first->value_len, eng_entry_value(e), e->value_len))
                         return true;
         }
         return false;

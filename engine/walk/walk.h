@@ -68,10 +68,4 @@ bool eng_walk_differs(const struct eng_walk_row *row, eng_mask asked);
 /* Nothing is under way, or all drives are closed. */
 void eng_walk_free(struct eng_walk *walk);
 
-/* The value of an entry, not aligned. */
-static inline const uint8_t *eng_walk_value(const struct eng_scan_entry *e)
-{
-        return (const uint8_t *)(e + 1) + e->name_len;
-}
-
 #endif

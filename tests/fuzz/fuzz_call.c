@@ -73,8 +73,6 @@ static void take_answer(enum eng_call_kind kind, const uint8_t *body, size_t len
 {
         struct eng_call_answer answer;
         struct eng_call_bulk pieces;
-        struct eng_call_entry e;
-        size_t pos = 0;
 
         if (eng_call_get_answer(kind, body, len, bulk, bulk_len, &answer) != 0)
                 return;
@@ -82,10 +80,7 @@ static void take_answer(enum eng_call_kind kind, const uint8_t *body, size_t len
         read_all(answer.value);
         read_all(answer.bytes);
         read_all(answer.object.attrs);
-        while (kind == ENG_CALL_MERGE && answer.rv == 0 && eng_call_entry_next(answer.entries, &pos, &e) == 1) {
-                read_all((struct eng_str){(const char *)e.name, e.name_len});
-                read_all((struct eng_str){(const char *)e.value, e.value_len});
-        }
+        read_all(answer.entries); /* which fuzz_drive_wire.c looks into */
 }
 
 static void take_rows(const uint8_t *bytes, size_t len)

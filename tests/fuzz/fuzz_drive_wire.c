@@ -2,8 +2,8 @@
  * fuzz_drive_wire.c - libFuzzer: bytes that claim to be an operation of a drive, or the answer to
  * one. What is taken lies within what came, and is the same bytes when it is written again.
  *
- * The first byte chooses: a request, or an answer to which kind; the next two how much of the rest is
- * the bulk part.
+ * The first byte chooses: a request, or an answer to which kind, and whether its values are to be
+ * short; the next two how much of the rest is the bulk part.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,19 +49,24 @@ static void take_request(size_t len, struct eng_buf *buf)
 static void walk_entries(const struct eng_op *op)
 {
         struct eng_scan_entry e;
+        struct eng_object object;
         size_t at = 0;
         uint32_t i;
 
         for (i = 0; i < op->scan.count; i++, at += e.size) {
                 memcpy(&e, op->scan.entries->data + at, sizeof(e));
                 sum = era_crc32c(0, op->scan.entries->data + at + sizeof(e), (size_t)e.name_len + e.value_len);
+                if (e.flags == 0 && (op->flags & ENG_OP_LISTED) != 0)
+                        eng_listed_object(op->scan.entries->data + at + sizeof(e) + e.name_len, &object);
+                else if (e.flags == 0)
+                        eng_encoded_object(op->scan.entries->data + at + sizeof(e) + e.name_len, e.value_len, &object);
         }
 }
 
-static void take_answer(enum eng_op_kind kind, size_t len, struct eng_buf *buf)
+static void take_answer(enum eng_op_kind kind, bool listed, size_t len, struct eng_buf *buf)
 {
         struct eng_wire_parts parts;
-        struct eng_op op = {.kind = kind};
+        struct eng_op op = {.kind = kind, .flags = listed ? ENG_OP_LISTED : 0};
 
         if (kind == ENG_OP_READ) {
                 op.read.slot = slot;
@@ -117,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[0] % (ENG_OP_KINDS + 1) == ENG_OP_KINDS)
                 take_request(len, buf);
         else
-                take_answer((enum eng_op_kind)(data[0] % (ENG_OP_KINDS + 1)), len, buf);
+                take_answer((enum eng_op_kind)(data[0] % (ENG_OP_KINDS + 1)), data[0] / (ENG_OP_KINDS + 1) % 2 != 0, len, buf);
         eng_buf_unref(buf);
         return 0;
 }

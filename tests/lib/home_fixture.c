@@ -291,6 +291,8 @@ static void flight_served(struct eng_serving *s)
         f->bulk = malloc(f->bulk_len + 1);
         for (f->bulk_len = i = 0; i < s->answer_bulk.count; f->bulk_len += s->answer_bulk.piece[i++].len)
                 memcpy(f->bulk + f->bulk_len, s->answer_bulk.piece[i].bytes, s->answer_bulk.piece[i].len);
+        if (f->hf->spoil != NULL && f->bulk_len > 0)
+                f->hf->spoil(f->bulk, f->bulk_len);
         eng_buf_unref(s->bulk);
         s->bulk = NULL;
         if (atomic_load(&f->hf->lose_answers)) {

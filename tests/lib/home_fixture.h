@@ -20,6 +20,7 @@ struct hf {
         /* any thread: what becomes of calls */
         atomic_bool cut;                /* calls are not sent */
         atomic_bool lose_answers;       /* they are done, and nobody hears of it */
+        void (*spoil)(uint8_t *bulk, size_t len); /* of the leader's answers, before they arrive; NULL: they stay as they are. Set while none is out */
         atomic_uint out;                /* calls and operations that have not come back */
         atomic_uint writes;             /* shards that its drives were sent */
         atomic_uint calls, pins;        /* calls that the leader did; pins that it keeps */

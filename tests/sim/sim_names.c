@@ -323,7 +323,13 @@ static void emit_value(struct answer *out, const struct eng_op *op, const struct
 {
         const struct fmt_value *head = (const struct fmt_value *)entry->value->data;
         size_t len = entry->value->len;
+        struct eng_listed listed;
 
+        if ((op->flags & ENG_OP_LISTED) != 0) {
+                eng_listed_of(entry->value->data, &listed);
+                emit(out, entry->name->data, entry->name->len, 0, (const uint8_t *)&listed, sizeof(listed));
+                return;
+        }
         if ((op->flags & ENG_OP_VERSIONS) != 0)
                 len = eng_value_parts_at(head);
         else if ((op->flags & ENG_OP_WANT_PARTS) == 0)

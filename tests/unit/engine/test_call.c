@@ -190,6 +190,8 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 call->merge.prefix_len = (uint16_t)(draw() % FMT_NAME_MAX);
                 call->merge.delimiter = text(2 * ENG_KEY_MAX);
                 call->merge.flags = (coin() ? ENG_OP_WANT_ATTRS : ENG_OP_WANT_PARTS) | (coin() ? ENG_OP_VERSIONS : 0) | (coin() ? ENG_OP_NO_MARKERS : 0);
+                if (coin())
+                        call->merge.flags = ENG_OP_LISTED | (call->merge.flags & ENG_OP_NO_MARKERS);
                 call->merge.max = 1 + (uint32_t)(draw() % 10000);
                 break;
         case ENG_CALL_BUCKET_CREATE:
@@ -466,8 +468,6 @@ static void some_object(struct eng_object *object)
 
 static void some_answer(enum eng_call_kind kind, int rv, uint8_t *page, struct eng_call_answer *answer)
 {
-        unsigned i;
-
         memset(answer, 0, sizeof(*answer));
         answer->rv = rv;
         answer->recorded = coin();
@@ -488,16 +488,9 @@ static void some_answer(enum eng_call_kind kind, int rv, uint8_t *page, struct e
                         answer->bytes = (struct eng_str){memory.text, 1000};
         } else if (rv == 0 && kind == ENG_CALL_MERGE) {
                 answer->more = coin();
-                answer->entries.data = (const char *)page;
-                for (i = 0; i < 50; i++) {
-                        struct eng_call_entry e = {.is_prefix = i % 5 == 0, .name = (const uint8_t *)memory.text, .name_len = (uint16_t)(i * 20),
-                                                   .value = memory.value->data};
-
-                        e.value_len = e.is_prefix ? 0 : memory.value->len;
-                        eng_call_entry_put(&e, page + answer->entries.len);
-                        answer->entries.len += eng_call_entry_size(&e);
-                        answer->count++;
-                }
+                answer->count = (unsigned)(draw() % 50);
+                answer->entries = (struct eng_str){(const char *)page, answer->count * 100u}; /* whoever asked looks at them */
+                noise(page, answer->entries.len);
         }
 }
 

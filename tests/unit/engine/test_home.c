@@ -154,6 +154,65 @@ static void test_lists(void **state)
         same_list("", "/", "", 1000);
 }
 
+static unsigned lie;
+
+/* Of the first entry of a page. */
+static void spoil_page(uint8_t *page, size_t len)
+{
+        struct eng_scan_entry e;
+
+        memcpy(&e, page, sizeof(e));
+        switch (lie) {
+        case 0:
+                e.name_len = 3; /* no room for a bucket */
+                break;
+        case 1:
+                e.value_len = sizeof(struct fmt_value); /* not the short form, and not there */
+                break;
+        case 2:
+                e.value_len--;
+                break;
+        case 3:
+                e.flags = 1; /* a prefix, without a delimiter */
+                e.value_len = 0;
+                break;
+        case 4:
+                e.size = (uint32_t)len + 8;
+                break;
+        case 5:
+                e.size = 0;
+                break;
+        case 6:
+                page[sizeof(e)]++; /* in another space: behind what was asked for */
+                break;
+        case 7:
+                page[sizeof(e) + e.name_len - 1] = 'z'; /* behind the next name */
+                break;
+        default:
+                return;
+        }
+        memcpy(page, &e, sizeof(e));
+}
+
+/* A leader is not trusted to be right: its pages are held to what was asked. */
+static void test_pages_that_lie(void **state)
+{
+        bool more;
+        char *text;
+        int rv;
+
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "l/a", 1, 10, true, NULL), 0);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "l/b", 2, 10, true, NULL), 0);
+        hf.spoil = spoil_page;
+        for (lie = 0; lie <= 8; lie++) {
+                text = sf_list(&hf.home, 0, bucket, "l/", "", "", 10, &rv, &more);
+                assert_int_equal(rv, lie < 8 ? -EHOSTDOWN : 0);
+                assert_string_equal(text, lie < 8 ? "" : "l/a\nl/b\n");
+                free(text);
+        }
+        hf.spoil = NULL;
+}
+
 static void test_uploads(void **state)
 {
         uint8_t id[ENG_ID_LEN];
@@ -781,6 +840,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_empty_shards, begin_wide, end),
                 cmocka_unit_test_setup_teardown(test_conditions, begin, end),
                 cmocka_unit_test_setup_teardown(test_lists, begin, end),
+                cmocka_unit_test_setup_teardown(test_pages_that_lie, begin, end),
                 cmocka_unit_test_setup_teardown(test_uploads, begin, end),
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),

@@ -12,6 +12,7 @@
 #include "tests/lib/drive_fixture.h"
 
 #include "engine/drive/memtable.h"
+#include "engine/drive/wire.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -206,6 +207,39 @@ static void compare_answer(const struct eng_op *op, const struct expected *e)
         assert_ptr_equal(at, op->scan.entries->data + op->scan.entries->len);
 }
 
+/* The same scan in the short form: the same entries, each value as a listing shows it. */
+static void compare_short(struct fx *fx, struct fx_op *whole)
+{
+        const uint8_t *at = whole->op.scan.entries->data, *short_at;
+        struct fx_op op = {.op = whole->op};
+        struct eng_scan_entry e, s;
+        struct eng_listed listed;
+        unsigned i;
+
+        op.op.flags |= ENG_OP_LISTED;
+        op.op.scan.entries = NULL;
+        op.op.scan.count = 0;
+        op.op.scan.more = false;
+        assert_int_equal(fx_run(fx, &op), 0);
+        assert_int_equal(op.op.scan.count, whole->op.scan.count);
+        assert_int_equal(op.op.scan.more, whole->op.scan.more);
+        assert_true(eng_wire_page_answers(&op.op, op.op.scan.entries->data, op.op.scan.entries->len, op.op.scan.count));
+        short_at = op.op.scan.entries->data;
+        for (i = 0; i < op.op.scan.count; i++, at += e.size, short_at += s.size) {
+                memcpy(&e, at, sizeof(e));
+                memcpy(&s, short_at, sizeof(s));
+                assert_int_equal(s.flags, e.flags);
+                assert_int_equal(s.name_len, e.name_len);
+                assert_memory_equal(short_at + sizeof(s), at + sizeof(e), e.name_len);
+                if (e.flags != 0)
+                        continue;
+                eng_listed_of(at + sizeof(e) + e.name_len, &listed);
+                assert_memory_equal(short_at + sizeof(s) + s.name_len, &listed, sizeof(listed));
+        }
+        assert_ptr_equal(short_at, op.op.scan.entries->data + op.op.scan.entries->len);
+        eng_buf_unref(op.op.scan.entries);
+}
+
 static void scan_and_compare(struct fx *fx, const struct model *m, struct fx_op *op)
 {
         static struct expected e;
@@ -213,6 +247,7 @@ static void scan_and_compare(struct fx *fx, const struct model *m, struct fx_op 
         expect(m, &op->op, &e);
         assert_int_equal(fx_run(fx, op), 0);
         compare_answer(&op->op, &e);
+        compare_short(fx, op);
         eng_buf_unref(op->op.scan.entries);
 }
 

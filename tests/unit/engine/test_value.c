@@ -343,6 +343,46 @@ static void test_escape(void **state)
         assert_int_equal(eng_name_unescape(back, "ab\0\2", 4, &consumed), (size_t)-1);
 }
 
+/* A listing says the same by the short form as by the value, at any address; what it does not tell is empty. */
+static void test_short_form(void **state)
+{
+        uint8_t bytes[sizeof(struct fmt_value) + 1], listed[sizeof(struct eng_listed) + 1];
+        struct eng_object whole, brief, expected;
+        struct eng_listed made;
+        unsigned round, i;
+
+        srandom(1);
+        for (round = 0; round < 500; round++) {
+                struct fmt_value value = {.space = FMT_SPACE_OBJECT};
+
+                for (i = 0; i < sizeof(value.etag); i++)
+                        value.etag[i] = (uint8_t)random();
+                for (i = 0; i < sizeof(value.tag); i++)
+                        value.tag[i] = (uint8_t)random();
+                memset(value.id, 7, sizeof(value.id));
+                value.size = (uint64_t)random() << round % 33;
+                value.mtime_ms = random() - round;
+                value.etag_parts = (uint16_t)random();
+                value.parts = value.etag_parts;
+                value.state = (uint32_t)random() & FMT_STATE_KNOWN;
+                memcpy(bytes + round % 2, &value, sizeof(value));
+                eng_encoded_object(bytes + round % 2, sizeof(value), &whole);
+                eng_listed_of(bytes + round % 2, &made);
+                memcpy(listed + round % 2, &made, sizeof(made));
+                eng_listed_object(listed + round % 2, &brief);
+                memset(&expected, 0, sizeof(expected));
+                expected.size = whole.size;
+                expected.mtime_ms = whole.mtime_ms;
+                memcpy(expected.etag, whole.etag, sizeof(whole.etag));
+                memcpy(expected.tag, whole.tag, sizeof(whole.tag));
+                expected.etag_parts = whole.etag_parts;
+                expected.marker = whole.marker;
+                expected.hold = whole.hold;
+                expected.hold_known = whole.hold_known;
+                assert_memory_equal(&brief, &expected, sizeof(brief));
+        }
+}
+
 static void test_buf(void **state)
 {
         struct eng_buf *buf = eng_buf_new(5), *again;
@@ -368,6 +408,7 @@ int main(void)
                 cmocka_unit_test(test_next_part),
                 cmocka_unit_test(test_narrow_drives),
                 cmocka_unit_test(test_fields),
+                cmocka_unit_test(test_short_form),
                 cmocka_unit_test(test_escape),
                 cmocka_unit_test(test_buf),
         };

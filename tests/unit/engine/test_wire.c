@@ -104,6 +104,8 @@ static void request_of(enum eng_op_kind kind, struct eng_op *op)
                 op->scan.most = (uint32_t)draw();
                 op->scan.pg_words = (uint32_t)(draw() % 66);
                 op->scan.pgs = op->scan.pg_words == 0 ? NULL : memory.pgs;
+                if (draw() % 2)
+                        op->flags = ENG_OP_LISTED | (op->flags & ENG_OP_NO_MARKERS);
                 break;
         case ENG_OP_WRITE:
                 fill(op->write.object_id, FMT_ID);
@@ -218,6 +220,9 @@ static void test_requests(void **state)
                 }
         }
         request_of(ENG_OP_SCAN, &op);
+        op.flags = ENG_OP_LISTED | ENG_OP_WANT_ATTRS; /* short, and more than short */
+        assert_int_equal(eng_wire_get_request(body, (size_t)eng_wire_put_request(&op, body, &parts), NULL, NULL, 0, &got), -EBADMSG);
+        request_of(ENG_OP_SCAN, &op);
         op.scan.pgs = memory.pgs;
         op.scan.pg_words = 0;
         assert_int_equal(eng_wire_put_request(&op, body, &parts), -EINVAL);
@@ -280,8 +285,13 @@ static struct eng_buf *buf_of(size_t len)
         return buf;
 }
 
+static uint32_t value_size(unsigned flags)
+{
+        return (flags & ENG_OP_LISTED) != 0 ? sizeof(struct eng_listed) : sizeof(struct fmt_value);
+}
+
 /* Entries as a drive packs them. */
-static struct eng_buf *entries_of(unsigned count)
+static struct eng_buf *entries_of(unsigned count, unsigned flags)
 {
         struct eng_buf *buf = eng_buf_new((size_t)count * 256);
         unsigned i;
@@ -290,7 +300,7 @@ static struct eng_buf *entries_of(unsigned count)
         for (i = 0; i < count; i++) {
                 struct eng_scan_entry e = {.size = 256, .name_len = (uint16_t)(1 + draw() % 100), .flags = (uint16_t)(i % 3 == 0)};
 
-                e.value_len = e.flags == 0 ? sizeof(struct fmt_value) : 0;
+                e.value_len = e.flags == 0 ? value_size(flags) : 0;
                 memcpy(buf->data + (size_t)i * 256, &e, sizeof(e));
                 buf->data[(size_t)i * 256 + sizeof(e)] = (uint8_t)(i + 1); /* in order */
         }
@@ -316,7 +326,7 @@ static void answer_of(struct eng_op *op)
         case ENG_OP_SCAN:
                 op->scan.count = (uint32_t)(draw() % 20);
                 op->scan.more = op->scan.count > 0 && draw() % 2;
-                op->scan.entries = entries_of(op->scan.count);
+                op->scan.entries = entries_of(op->scan.count, op->flags);
                 break;
         case ENG_OP_READ:
                 op->read.crc = (uint32_t)draw();
@@ -419,6 +429,7 @@ static void test_answers(void **state)
                                 asked.scan.from_len = 0;
                                 asked.scan.to = NULL;
                                 asked.scan.delimiter = memory.delimiter;
+                                asked.scan.prefix_len = asked.scan.delimiter_len = 0;
                                 asked.scan.max = 20;
                         }
                         answered = asked;
@@ -468,19 +479,31 @@ static void test_pages(void **state)
                 struct eng_scan_entry e;
                 uint32_t count;
                 bool whole;
+                unsigned flags, prefix_len;
         } cases[] = {
-                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, true},
-                {{.size = 264, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false}, /* it ends behind the page */
-                {{.size = 0, .name_len = 0, .value_len = 0, .flags = 1}, 1, false},
-                {{.size = 252, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false},
-                {{.size = 256, .name_len = 250, .value_len = sizeof(struct fmt_value)}, 1, false},
-                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value) - 1}, 1, false},
-                {{.size = 256, .name_len = 9, .value_len = UINT32_MAX - 8}, 1, false},
-                {{.size = 256, .name_len = 9, .value_len = 8, .flags = 1}, 1, false}, /* a prefix has no value */
-                {{.size = 256, .name_len = 9, .flags = 1}, 1, true},
-                {{.size = 256, .name_len = 9, .flags = 2}, 1, false},
-                {{.size = 256, .name_len = 9, .flags = 1}, 2, false},
-                {{.size = 256, .name_len = 9, .flags = 1}, 0, false},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, true, 0, 0},
+                {{.size = 264, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false, 0, 0}, /* it ends behind the page */
+                {{.size = 0, .name_len = 0, .value_len = 0, .flags = 1}, 1, false, 0, 0},
+                {{.size = 252, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false, 0, 0},
+                {{.size = 256, .name_len = 250, .value_len = sizeof(struct fmt_value)}, 1, false, 0, 0},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value) - 1}, 1, false, 0, 0},
+                {{.size = 256, .name_len = 9, .value_len = UINT32_MAX - 8}, 1, false, 0, 0},
+                {{.size = 256, .name_len = 9, .value_len = 8, .flags = 1}, 1, false, 0, 0}, /* a prefix has no value */
+                {{.size = 256, .name_len = 9, .flags = 1}, 1, true, 0, 0},
+                {{.size = 256, .name_len = 9, .flags = 2}, 1, false, 0, 0},
+                {{.size = 256, .name_len = 9, .flags = 1}, 2, false, 0, 0},
+                {{.size = 256, .name_len = 9, .flags = 1}, 0, false, 0, 0},
+                {{.size = 256, .name_len = 9, .flags = 1}, 1, true, 0, 9},
+                {{.size = 256, .name_len = 9, .flags = 1}, 1, false, 0, 10}, /* shorter than what was asked for begins with */
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct eng_listed)}, 1, false, 0, 0}, /* short values for somebody who did not ask for them */
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct eng_listed)}, 1, true, ENG_OP_LISTED, 0},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct eng_listed)}, 1, true, ENG_OP_LISTED | ENG_OP_NO_MARKERS, 0},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct eng_listed) - 1}, 1, false, ENG_OP_LISTED, 0},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct eng_listed) + 1}, 1, false, ENG_OP_LISTED, 0},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false, ENG_OP_LISTED, 0},
+                {{.size = 256, .name_len = 197, .value_len = sizeof(struct eng_listed)}, 1, false, ENG_OP_LISTED, 0}, /* it ends behind its entry */
+                {{.size = 256, .name_len = 9, .flags = 1}, 1, true, ENG_OP_LISTED, 0},
+                {{.size = 256, .name_len = 9, .flags = 1, .value_len = sizeof(struct eng_listed)}, 1, false, ENG_OP_LISTED, 0},
         };
         uint8_t body[ENG_WIRE_BODY_MAX];
         struct eng_wire_parts parts;
@@ -497,6 +520,8 @@ static void test_pages(void **state)
                 answered.scan.count = cases[i].count;
                 len = eng_wire_put_answer(&answered, body, &parts);
                 got = asked;
+                got.flags = cases[i].flags;
+                got.scan.prefix_len = (uint16_t)cases[i].prefix_len;
                 assert_int_equal(eng_wire_get_answer(body, (size_t)len, answered.scan.entries, 256, &got), cases[i].whole ? 0 : -EBADMSG);
                 if (cases[i].whole)
                         eng_buf_unref(got.scan.entries);
