@@ -383,11 +383,14 @@ static void test_a_join_that_is_let_go(void **state)
 {
         bool at_once = false, kept = false;
         static _Atomic uint64_t lease;
-        unsigned round, before;
+        unsigned round, before, i;
         uint64_t began;
 
         leader_lease = &lease;
+        atomic_store(&lease, UINT64_MAX);
         leader_follows(11);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "first", 4, SMALL, true, NULL), 0); /* no JOIN is on its way */
         for (round = 0; round < 20 && !(at_once && kept); round++) {
                 atomic_store(&lease, 0);
                 atomic_store(&joins, 0);
@@ -399,6 +402,9 @@ static void test_a_join_that_is_let_go(void **state)
                 told(2);
                 WAIT_UNTIL(atomic_load(&joins) > 1);
                 at_once |= lp_clock() - began < 1500000000ull;
+                for (i = 0; i < NODE_LOOPS; i++)
+                        hf_run(b.lp[i], nothing, NULL);
+                hf_run(server_options.coordinator, nothing, NULL); /* both have come to be held */
                 before = atomic_load(&joins);
                 atomic_store(&lease, UINT64_MAX);
                 assert_int_equal(sf_put(&hf.home, 0, bucket, "joined", 4, SMALL, true, NULL), 0); /* in a session */
