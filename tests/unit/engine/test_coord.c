@@ -1,7 +1,8 @@
 /*
  * test_coord.c - a drive comes in while a change still waits for one that fails: the drive that
- * comes is compared when the change counts, so that it finds it. And an epoch's record is on its way
- * to a drive that fails: nobody waits for its answer.
+ * comes is compared when the change counts, so that it finds it. An epoch's record is on its way
+ * to a drive that fails: nobody waits for its answer, and a drive that was to go with that epoch may
+ * have to stay.
  *
  * Drives of the test's own stand before two of the store's, and keep back what one group asks of
  * them.
@@ -41,18 +42,28 @@ struct keeper {
         enum eng_op_kind kind;
         uint32_t pg;
         bool epochs, refuses; /* the record of an epoch instead; it is turned away again and again (-EAGAIN) */
+        unsigned goes;        /* of the first epoch that this slot has gone from; ENG_DRIVES_MAX: of any */
         struct eng_op *op;
         struct lp_msg msg;
         atomic_bool kept;
         atomic_uint turned_away;
 };
 
+static bool is_epoch_for(const struct keeper *keeper, const struct eng_op *op)
+{
+        const struct fmt_epoch *epoch = (const struct fmt_epoch *)op->append.body->data;
+
+        if (op->append.type != FMT_RECORD_EPOCH)
+                return false;
+        return keeper->goes == ENG_DRIVES_MAX || (((const struct fmt_epoch_drive *)(epoch + 1))[keeper->goes].flags & FMT_EPOCH_GONE) != 0;
+}
+
 static bool is_for(const struct keeper *keeper, const struct eng_op *op)
 {
         if (op->kind != keeper->kind)
                 return false;
         if (keeper->epochs)
-                return op->append.type == FMT_RECORD_EPOCH;
+                return is_epoch_for(keeper, op);
         return op->kind == ENG_OP_COMMIT ? op->commit.pg == keeper->pg : op->append.type == FMT_RECORD_PG && op->append.pg == keeper->pg;
 }
 
@@ -93,6 +104,7 @@ static void keeper_begin(struct keeper *keeper, struct sf *sf, unsigned slot, en
         keeper->kind = kind;
         keeper->pg = pg;
         keeper->epochs = keeper->refuses = false;
+        keeper->goes = ENG_DRIVES_MAX;
         keeper->op = NULL;
         atomic_store(&keeper->kept, false);
         atomic_store(&keeper->turned_away, 0);
@@ -341,10 +353,66 @@ static void test_record_turned_away(void **state)
         record_waits(true);
 }
 
+/* ---- a drive that leaves --------------------------------------------------------------------- */
+
+#define LEAVES 3u /* slot, of a store of four with two copies of each name */
+
+static bool is_removed(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives[LEAVES].state == ENG_DRIVE_REMOVED && !h->healing;
+}
+
+static void four_begin(struct sf *sf, uint64_t *bucket)
+{
+        sf_make(sf, LEAVES + 1, 2);
+        sf->options.ec_k = 2;
+        sf->options.ec_m = 1;
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 60));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+}
+
+/*
+ * The epoch without the drive that leaves waits for another, which fails. Without both, half of the members would go
+ * on: so the one that leaves stays, and goes when the other is back.
+ */
+static void test_one_leaves_while_another_fails(void **state)
+{
+        static struct keeper record;
+        uint64_t bucket, number, before;
+        struct eng_view view;
+        struct sf sf;
+
+        four_begin(&sf, &bucket);
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 1, SIZE, true, NULL), 0);
+        keeper_begin(&record, &sf, FAILS, ENG_OP_APPEND, 0);
+        record.epochs = true;
+        record.goes = LEAVES;
+        assert_int_equal(eng_drive_remove(sf.store, LEAVES, &number), 0);
+        WAIT_UNTIL(atomic_load(&record.kept));
+        assert_true(atomic_load(&record.kept));
+        view = sf_view(&sf);
+        before = view.epoch;
+        sf_ask(&sf, fails, FAILS);
+        WAIT_UNTIL((view = sf_view(&sf)).epoch > before);
+        assert_true(view.epoch > before);
+        assert_true(view.in & eng_bit(LEAVES));
+        assert_false(view.in & eng_bit(FAILS));
+        assert_int_equal(sf_get(&sf, 0, bucket, "key", 1, SIZE), 0);
+        keeper_let_go(&record, &sf);
+        atomic_store(&sf.store->members[FAILS].drive, record.inner);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, is_removed, NULL, 60));
+        assert_int_equal(sf_get(&sf, 0, bucket, "key", 1, SIZE), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_comes_while_another_fails), cmocka_unit_test(test_record_without_answer),
-                                           cmocka_unit_test(test_record_turned_away)};
+                                           cmocka_unit_test(test_record_turned_away), cmocka_unit_test(test_one_leaves_while_another_fails)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
