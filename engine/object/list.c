@@ -277,9 +277,10 @@ static void add_escaped(struct eng_name *name, const void *data, size_t len)
         name->len = (uint16_t)(name->len + eng_name_escape(name->data + name->len, data, len));
 }
 
-void eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space space, struct eng_name *from, struct eng_name *to)
+bool eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space space, struct eng_name *from, struct eng_name *to)
 {
         size_t cp = list_common_prefix(p);
+        bool behind = cp == 0 && eng_list_after_counts(p);
 
         eng_name_space(to, space, p->bucket);
         add_escaped(to, p->prefix.data, p->prefix.len);
@@ -288,13 +289,14 @@ void eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space spac
                 eng_name_space(from, space, p->bucket);
                 add_escaped(from, p->after.data, cp);
                 eng_name_successor(from);
-        } else if (eng_list_after_counts(p)) {
+        } else if (behind) {
                 eng_name_space(from, space, p->bucket);
                 add_escaped(from, p->after.data, p->after.len);
                 memcpy(from->data + from->len, "\0\2", 2);
                 from->len = (uint16_t)(from->len + 2);
         }
         eng_name_successor(to);
+        return behind;
 }
 
 static void upload_range(const struct eng_list_params *p, const uint8_t *after_upload, struct eng_name *from,

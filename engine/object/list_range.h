@@ -11,8 +11,8 @@
 bool eng_list_params_fit(const struct eng_list_params *p);
 /* `after` lies behind the beginning of the names with the prefix. */
 bool eng_list_after_counts(const struct eng_list_params *p);
-/* Of names with escaped keys: from the prefix, or from behind all names of the key, or prefix, `after`. */
-void eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space space, struct eng_name *from, struct eng_name *to);
+/* Of names with escaped keys: from the prefix, or from behind all names of the key, or prefix, `after`. True: of the key. */
+bool eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space space, struct eng_name *from, struct eng_name *to);
 /* Whether there can be a name between the two. */
 bool eng_list_is_empty(const struct eng_name *from, const struct eng_name *to);
 /* The key that an escaped name begins with, or all of it; dst has room for as many bytes. */

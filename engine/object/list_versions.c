@@ -23,6 +23,7 @@ struct versions_list {
         uint8_t delimiter[2 * ENG_KEY_MAX];
         uint8_t inside[ENG_KEY_MAX];   /* key whose first version was on the page before; inside_len 0: none */
         size_t inside_len;
+        bool behind;                   /* `from` is behind all versions of a key, by the last of its bytes, 2; 1: before them */
         eng_versions_done done;
         void *arg;
 };
@@ -111,8 +112,8 @@ static void null_found(struct eng_lookup *lookup)
         if (rv == 0 && lookup->name.data[0] == FMT_SPACE_VERSION) {
                 list->from = lookup->name;
                 list->merge.after = true;
-        } else if (rv == -ENOENT && memcmp(list->from.data + list->from.len - 2, "\0\2", 2) == 0) {
-                list->inside_len = 0; /* behind all versions becomes: from the first one on */
+        } else if (rv == -ENOENT && list->behind) {
+                list->inside_len = 0;
                 list->from.data[list->from.len - 1] = 1;
         }
         if (rv == -ENOENT)
@@ -145,7 +146,7 @@ static struct versions_list *versions_new(struct eng_store *store, const struct 
         list->lookup.store = store;
         list->done = done;
         list->arg = arg;
-        eng_list_escaped_range(params, FMT_SPACE_VERSION, &list->from, &list->to);
+        list->behind = eng_list_escaped_range(params, FMT_SPACE_VERSION, &list->from, &list->to);
         list->merge.prefix_len = 9 + (unsigned)eng_name_escape(prefix, params->prefix.data, params->prefix.len);
         list->merge.delimiter_len = eng_name_escape(list->delimiter, params->delimiter.data, params->delimiter.len);
         list->merge.max = params->max;
