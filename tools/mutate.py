@@ -69,7 +69,7 @@ NAMED = [
     ("a home lists the configuration", "engine/serve/serve_call.c", "if (!is_of_bucket(&s->call))", "if (!is_of_bucket(&s->call) && s->store == NULL)", ("unit test_home",)),
     ("a home goes by an older leader's word", "remote/home_link.c", "|| eng_term_compare(&joined.term, &link->term) < 0) {", ") {", ("unit test_home_session",)),
     ("orphan collection takes what a home uploads", "engine/upkeep/orphans.c", "        if (store->coord->homes != NULL && made.node >= ENG_MAKER_HOMES)\n                return store->coord->homes->is_past(store->coord->homes->arg, made.node, (uint32_t)made.run, made.loop, made.count);", "        if (store->coord->homes != NULL && made.node >= ENG_MAKER_HOMES)\n                return true;", ("unit test_home_session",)),
-    ("what a home could not write is looked at by no walk", "engine/serve/serve_call.c", "if (txn->result == 0 && lacks_shards(put->value))", "if (txn->result == 0 && s->store == NULL && lacks_shards(put->value))", ("unit test_home",)),
+    ("what a home could not write is looked at by no walk", "engine/serve/serve_call.c", "if (txn->result == 0 && eng_value_lacks_shards(put->value->data, put->value->len))", "if (txn->result == 0 && s->store == NULL && eng_value_lacks_shards(put->value->data, put->value->len))", ("unit test_home",)),
     ("mending names shards that are not durable", "engine/upkeep/rebuild_write.c", "        sync_drives(rebuild, rebuild->touched);", "        (void)sync_drives;", (POWER,)),
     ("a repair that fails leaves what it has written unflushed", "engine/upkeep/rebuild_write.c", "sync_drives(rebuild, rebuild->touched & rebuild->el->view.in & rebuild->el->view.up);",
      "(void)rv;", ("unit test_rebuild",)),

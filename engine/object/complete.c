@@ -443,6 +443,9 @@ static void complete_answered(struct eng_txn *txn)
         assert(txn->result != 0 || c->value != NULL);
         if (txn->result == 0)
                 eng_value_object(c->value, &txn->name, &object);
+        /* No part is repaired before this, and the walk that came with a drive may have passed one that was on its way. */
+        if (txn->result == 0 && eng_value_lacks_shards(c->value->data, c->value->len))
+                eng_upkeep_group(txn->store, txn->pg);
         c->done(c->arg, txn->result, txn->result == 0 ? &object : NULL);
         eng_buf_unref(c->value);
         eng_buf_unref(c->upload);

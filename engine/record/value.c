@@ -132,6 +132,18 @@ int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_par
         return 1;
 }
 
+bool eng_value_lacks_shards(const void *buf, size_t len)
+{
+        struct eng_part part;
+        size_t pos = 0, i;
+
+        while (eng_value_next_part(buf, len, &pos, &part) == 1)
+                for (i = 0; i < (size_t)part.head.runs * (part.head.k + part.head.m); i++)
+                        if (eng_part_slot(&part, i) == ENG_NO_DRIVE)
+                                return true;
+        return false;
+}
+
 int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_field *out, const uint8_t **data)
 {
         struct fmt_value value;

@@ -95,6 +95,8 @@ int eng_value_check_head(const void *buf, size_t len);
  * starting at *pos = 0. Returns 1 and a part, 0 at the end, -EBADMSG.
  */
 int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_part *out);
+/* Some shard of it was never written, or was written to a drive that has left. */
+bool eng_value_lacks_shards(const void *buf, size_t len);
 static inline bool eng_value_has_shards(const struct fmt_value *value)
 {
         return value->parts > 0;

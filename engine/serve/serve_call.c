@@ -80,25 +80,13 @@ static void served_upload(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN]
 
 /* ---- PUT ------------------------------------------------------------------------------------- */
 
-/* Its home does not reach all drives, or they changed under it: no walk may come by today. */
-static bool lacks_shards(const struct eng_buf *value)
-{
-        struct eng_part part;
-        size_t pos = 0, i;
-
-        while (eng_value_next_part(value->data, value->len, &pos, &part) == 1)
-                for (i = 0; i < (size_t)part.head.runs * (part.head.k + part.head.m); i++)
-                        if (eng_part_slot(&part, i) == ENG_NO_DRIVE)
-                                return true;
-        return false;
-}
-
 static void served_put(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
         struct eng_serving *s = put->arg;
 
-        if (txn->result == 0 && lacks_shards(put->value))
+        /* Its home does not reach all drives, or they changed under it: no walk may come by today. */
+        if (txn->result == 0 && eng_value_lacks_shards(put->value->data, put->value->len))
                 eng_upkeep_group(s->store, txn->pg);
         s->result.rv = txn->result;
         s->result.recorded = txn->result == 0 || txn->appended;
