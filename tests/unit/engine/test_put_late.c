@@ -331,6 +331,32 @@ static void test_unseen(void **state)
         end(&up);
 }
 
+/* So does a part, when its upload is completed: until then nothing of it is repaired. */
+static void test_unseen_part(void **state)
+{
+        struct eng_complete_part part = {.number = 1};
+        uint8_t id[ENG_ID_LEN];
+        struct keeper *keeper;
+        struct sf sf;
+        struct upload up = {.sf = &sf, .id = id};
+
+        begin(&up);
+        assert_int_equal(sf_upload(&sf, up.bucket, up.key, id), 0);
+        lose(&sf);
+        keeper = keep_key(&sf, up.bucket, up.key);
+        assert_int_equal(pthread_create(&up.thread, NULL, upload_run, &up), 0);
+        wait_behind(keeper);
+        replace(&sf);
+        release_key(keeper);
+        assert_int_equal(pthread_join(up.thread, NULL), 0);
+        assert_int_equal(up.rv, 0);
+        memcpy(part.id, up.part_id, ENG_ID_LEN);
+        assert_int_equal(sf_complete(&sf, up.bucket, up.key, id, &part, 1), 0);
+        WAIT_UNTIL(has_all_shards(&up));
+        assert_true(has_all_shards(&up));
+        end(&up);
+}
+
 /*
  * A home has sent its PUT with what drives have said when the drive is replaced: its proof is of another drive by the time
  * of the record, which names nothing there. The walk that follows gives it its shard.
@@ -366,6 +392,7 @@ int main(void)
                 cmocka_unit_test(test_object),
                 cmocka_unit_test(test_part),
                 cmocka_unit_test(test_unseen),
+                cmocka_unit_test(test_unseen_part),
                 cmocka_unit_test(test_of_a_home),
         };
 
