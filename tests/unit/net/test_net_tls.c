@@ -152,6 +152,27 @@ static void test_plain_is_refused_where_all_is_tls(void **state)
         node_stop(&a);
 }
 
+/* On the loop of the link. */
+struct link_seen {
+        const struct net_link *link;
+        bool tls;
+};
+
+static void link_see(void *arg)
+{
+        struct link_seen *seen = arg;
+
+        seen->tls = seen->link->conn->stream->tls;
+}
+
+static bool link_is_tls(struct net_peer *peer, enum net_link_number number)
+{
+        struct link_seen seen = {.link = &peer->links[number]};
+
+        on_loop(net_owner(peer, number)->lp, link_see, &seen);
+        return seen.tls;
+}
+
 /* Two processes of one node: what is not control is plain. Two nodes at one address: all is TLS. */
 static void test_plain_within_a_node(void **state)
 {
@@ -167,7 +188,7 @@ static void test_plain_within_a_node(void **state)
                 to_b = node_meets(&a, &c);
                 for (link = 0; link < NET_LINKS; link++) {
                         assert_int_equal(call_once(&a, to_b, link), NET_ANSWERED);
-                        assert_int_equal(to_b->links[link].conn->stream->tls, link == NET_CONTROL || i == 0);
+                        assert_int_equal(link_is_tls(to_b, link), link == NET_CONTROL || i == 0);
                 }
                 node_stop(&c);
                 node_stop(&a);
