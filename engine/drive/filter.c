@@ -128,6 +128,8 @@ static void below_done(struct eng_op *op)
                 rv = -EHOSTUNREACH;
         } else if (filter->kind == SERIALISE && rv == 0) {
                 rv = codec->answer(of);
+        } else if (filter->kind == SERIALISE && op->kind != ENG_OP_LOOKUP) { /* as above */
+                of->above->deposed = op->deposed; /* memory below, as a READ's slot, is not the one above */
         } else {
                 eng_filter_copy_answer(of->above, op);
         }
