@@ -38,7 +38,6 @@ static bool link_must_be_plain(const struct net_link *link)
         return link->peer->net->options.plain_bulk && link->number >= NET_BULK_0;
 }
 
-
 /* ---- rests ----------------------------------------------------------------------------------- */
 
 static void link_rested(struct lp_timer *timer)

@@ -135,7 +135,7 @@ static void drop_take_text(struct eng_drop *drop, const struct eng_scan_entry *e
         size_t len;
 
         drop->text.len = e->name_len;
-        memcpy(drop->text.data, e + 1, e->name_len);
+        memcpy(drop->text.data, eng_entry_name(e), e->name_len);
         if (eng_name_key(&drop->text, &bucket, key, &len) == 0 && len <= ENG_KEY_MAX)
                 drop_submit(drop, &drop->text, key, len, next_text);
         else
@@ -323,7 +323,7 @@ static void drop_take_record(struct eng_drop *drop, const struct eng_scan_entry 
         size_t len;
 
         drop->from.len = e->name_len;
-        memcpy(drop->from.data, e + 1, e->name_len);
+        memcpy(drop->from.data, eng_entry_name(e), e->name_len);
         drop->dead = drop->from;
         len = eng_dead_bucket_name_len(&drop->dead);
         if (len == 0) {

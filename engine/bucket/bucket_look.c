@@ -116,7 +116,7 @@ static void look_take(struct eng_bucket_look *look, const struct eng_scan_entry 
         struct fmt_value v;
 
         assert(e->value_len >= sizeof(v));
-        memcpy(&v, (const uint8_t *)(e + 1) + e->name_len, sizeof(v));
+        memcpy(&v, eng_entry_value(e), sizeof(v));
         look->found = true;
         look->group = v.pg;
 }

@@ -134,7 +134,7 @@ static int take_page(struct eng_config_loading *load)
 
         for (i = 0; p != NULL && rv == 0 && i < op->scan.count; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
-                const uint8_t *name = (const uint8_t *)(e + 1);
+                const uint8_t *name = eng_entry_name(e);
 
                 rv = eng_bucket_decode(name, e->name_len, name + e->name_len, e->value_len, &bucket);
                 if (rv == 0) {

@@ -225,7 +225,7 @@ static int texts_page(struct eng_texts_loading *load)
 
         for (i = 0; p != NULL && rv == 0 && i < op->scan.count; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
-                const uint8_t *name = (const uint8_t *)(e + 1);
+                const uint8_t *name = eng_entry_name(e);
 
                 if (e->value_len < sizeof(struct fmt_value))
                         return -EBADMSG;

@@ -151,9 +151,9 @@ static int forget(struct eng_migrated_drop *drop, struct migrated_drop_op *so, c
 
         if (rv != 0)
                 return rv;
-        memcpy(&head, (const uint8_t *)(e + 1) + e->name_len, sizeof(head));
+        memcpy(&head, eng_entry_value(e), sizeof(head));
         drop->from.len = e->name_len;
-        memcpy(drop->from.data, e + 1, e->name_len);
+        memcpy(drop->from.data, eng_entry_name(e), e->name_len);
         eng_body_delete(&body, &drop->from);
         body.buf->len = (uint32_t)body.len;
         memset(so, 0, sizeof(*so));

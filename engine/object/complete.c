@@ -225,7 +225,7 @@ static int keep_part(struct complete_txn *c, const uint8_t *encoded, size_t len)
 /* One stored part: kept if it is the next one named. Stored parts and named ones both ascend. */
 static int take_part(struct complete_txn *c, const struct eng_scan_entry *e)
 {
-        const uint8_t *name = (const uint8_t *)(e + 1), *value = name + e->name_len;
+        const uint8_t *name = eng_entry_name(e), *value = name + e->name_len;
         const struct fmt_value *v;
         struct eng_part part;
         struct fmt_value head;
@@ -275,7 +275,7 @@ static void complete_parts_scanned(struct eng_op *op)
         }
         if (rv == 0 && op->scan.more && e != NULL) {
                 c->from.len = e->name_len;
-                memcpy(c->from.data, e + 1, e->name_len);
+                memcpy(c->from.data, eng_entry_name(e), e->name_len);
                 c->scan_tried = 0;
                 eng_buf_unref(entries);
                 scan_parts(c);

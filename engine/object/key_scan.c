@@ -75,7 +75,7 @@ static int key_scan_page(struct eng_key_scan *scan, const struct eng_op *op)
 
         for (i = 0; i < op->scan.count; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)at;
-                const uint8_t *name = (const uint8_t *)(e + 1);
+                const uint8_t *name = eng_entry_name(e);
 
                 if (e->name_len <= sizeof(uint64_t) || name[0] != FMT_SPACE_VERSION || e->value_len < sizeof(v))
                         return -EIO;

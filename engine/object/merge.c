@@ -328,7 +328,7 @@ static bool same_as_last(const struct eng_merge *merge, const struct eng_scan_en
 {
         const struct eng_scan_entry *last = merge->count == 0 ? NULL : merge->entries[merge->count - 1];
 
-        return last != NULL && last->name_len == e->name_len && memcmp(last + 1, e + 1, e->name_len) == 0;
+        return last != NULL && last->name_len == e->name_len && memcmp(eng_entry_name(last), eng_entry_name(e), e->name_len) == 0;
 }
 
 /*
@@ -341,7 +341,7 @@ static void merge_refill(struct source *src, const struct eng_scan_entry *last)
 
         src->batch = lacks < 2 * src->batch ? lacks : 2 * src->batch;
         src->from.len = last->name_len;
-        memcpy(src->from.data, last + 1, last->name_len);
+        memcpy(src->from.data, eng_entry_name(last), last->name_len);
         src->after = true;
         if (eng_entry_is_prefix(last)) {
                 eng_name_successor(&src->from);

@@ -173,7 +173,7 @@ static bool link_is_tls(struct net_peer *peer, enum net_link_number number)
         return seen.tls;
 }
 
-/* Two processes of one node: what is not control is plain. Two nodes at one address: all is TLS. */
+/* Two processes of one node use TLS for the control connection alone; two nodes at one address use it for all. */
 static void test_plain_within_a_node(void **state)
 {
         static const char *const names[] = {"node-1", "node-2"};
