@@ -233,6 +233,8 @@ struct cl_directory {
         struct cl_request request;
         bool asks;
         struct cl_format known; /* that was read first; generation 0: none was yet */
+        struct cl_view view;    /* what the last answer said that made sense */
+        struct cl_answer *answer; /* that one, held; NULL: none did */
         uint64_t hurries; /* until then */
         void (*stopped)(void *arg);
         void *stopped_arg;
@@ -282,11 +284,56 @@ static int directory_judge(struct cl_directory *d, const struct cl_view *view, c
         return -EREMCHG;
 }
 
+static bool bytes_same(struct cl_bytes a, struct cl_bytes b)
+{
+        return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* An etcd that was restored may say something else with the same revisions: all is compared. */
+static bool keys_same(const struct cl_keys *a, const struct cl_keys *b)
+{
+        size_t i;
+
+        if (a->count != b->count)
+                return false;
+        for (i = 0; i < a->count; i++)
+                if (a->at[i].mod_revision != b->at[i].mod_revision || !bytes_same(a->at[i].key, b->at[i].key) ||
+                    !bytes_same(a->at[i].value, b->at[i].value))
+                        return false;
+        return true;
+}
+
+static void directory_forget(struct cl_directory *d)
+{
+        cl_view_free(&d->view);
+        cl_answer_free(d->answer);
+        d->answer = NULL;
+}
+
+/* Most answers say what the one before said: it was read then. */
+static int directory_take(struct cl_directory *d, struct cl_answer *answer, char *why)
+{
+        int rv;
+
+        if (d->answer != NULL && keys_same(&d->answer->ranges[0], &answer->ranges[0])) {
+                d->view.revision = answer->revision;
+                return 0;
+        }
+        directory_forget(d);
+        rv = view_read(&d->view, d->cluster, d->options.unjudged, answer, why);
+        if (rv != 0) {
+                cl_view_free(&d->view);
+                return rv;
+        }
+        cl_answer_hold(answer);
+        d->answer = answer;
+        return 0;
+}
+
 static void directory_read(struct cl_request *request)
 {
         struct cl_directory *d = container_of(request, struct cl_directory, request);
         char why[CL_TEXT_MAX] = "out of memory";
-        struct cl_view view;
         int rv;
 
         d->asks = false;
@@ -297,11 +344,10 @@ static void directory_read(struct cl_request *request)
         if (request->outcome != CL_DONE) {
                 d->options.looked(d->options.arg, NULL, request->error, request->text);
         } else {
-                rv = view_read(&view, d->cluster, d->options.unjudged, request->answer, why);
+                rv = directory_take(d, request->answer, why);
                 if (rv == 0)
-                        rv = directory_judge(d, &view, why);
-                d->options.looked(d->options.arg, rv == 0 ? &view : NULL, rv, why);
-                cl_view_free(&view);
+                        rv = directory_judge(d, &d->view, why);
+                d->options.looked(d->options.arg, rv == 0 ? &d->view : NULL, rv, why);
         }
         if (d->stopped == NULL)
                 lp_timer_start(d->loop, &d->timer, (lp_now(d->loop) < d->hurries ? CL_HURRY_MS : CL_LOOK_MS) * MS_NS);
@@ -364,5 +410,6 @@ void cl_directory_stop(struct cl_directory *d, void (*stopped)(void *arg), void 
 
 void cl_directory_free(struct cl_directory *d)
 {
+        directory_forget(d);
         free(d);
 }

@@ -17,9 +17,13 @@
 #define WORDS      (OPS_MAX / 64)
 #define NEVER      UINT64_MAX
 
+#define NAMES_MAX  4096u
+
 static struct history_op *ops;
+static unsigned *next_of; /* of each of them: the next one of its register */
 static unsigned op_count, op_size;
-static char names[4096][40];
+static char names[NAMES_MAX][40];
+static unsigned first_of[NAMES_MAX], last_of[NAMES_MAX];
 static unsigned name_count;
 static uint64_t instant;
 static uint64_t settled[256];
@@ -44,8 +48,9 @@ unsigned history_name(const char *text)
         for (i = 0; i < name_count; i++)
                 if (strcmp(names[i], text) == 0)
                         return i;
-        assert(name_count < sizeof(names) / sizeof(names[0]));
+        assert(name_count < NAMES_MAX);
         snprintf(names[name_count], sizeof(names[0]), "%s", text);
+        first_of[name_count] = HISTORY_END;
         return name_count++;
 }
 
@@ -54,15 +59,24 @@ const char *history_text(unsigned name)
         return names[name];
 }
 
+static void *grown(void *array, size_t each)
+{
+        void *more = realloc(array, op_size * each);
+
+        assert(more != NULL);
+        return more;
+}
+
 struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked)
 {
         if (op_count == op_size) {
-                struct history_op *grown = realloc(ops, (op_size * 2 + 256) * sizeof(ops[0]));
-
-                assert(grown != NULL);
-                ops = grown;
                 op_size = op_size * 2 + 256;
+                ops = grown(ops, sizeof(ops[0]));
+                next_of = grown(next_of, sizeof(next_of[0]));
         }
+        *(first_of[name] == HISTORY_END ? &first_of[name] : &next_of[last_of[name]]) = op_count;
+        last_of[name] = op_count;
+        next_of[op_count] = HISTORY_END;
         ops[op_count] = (struct history_op){.name = (uint16_t)name, .kind = (uint8_t)kind, .asked = asked};
         return &ops[op_count++];
 }
@@ -75,6 +89,16 @@ unsigned history_count(void)
 struct history_op *history_at(unsigned i)
 {
         return &ops[i];
+}
+
+unsigned history_first(unsigned name)
+{
+        return first_of[name];
+}
+
+unsigned history_next(unsigned i)
+{
+        return next_of[i];
 }
 
 void history_settled(void)
@@ -94,8 +118,8 @@ static uint64_t next_change(unsigned name, uint64_t since)
         uint64_t first = NEVER;
         unsigned i;
 
-        for (i = 0; i < op_count; i++)
-                if (ops[i].name == name && ops[i].asked > since && !ops[i].maybe && !ops[i].dropped && changes(&ops[i]) && ops[i].answered < first)
+        for HISTORY_EACH (i, name)
+                if (ops[i].asked > since && !ops[i].maybe && !ops[i].dropped && changes(&ops[i]) && ops[i].answered < first)
                         first = ops[i].answered;
         return first;
 }
@@ -272,8 +296,8 @@ void history_show(unsigned name)
         unsigned i;
 
         printf("%s:\n", names[name]);
-        for (i = 0; i < op_count; i++)
-                if (ops[i].name == name && !ops[i].dropped)
+        for HISTORY_EACH (i, name)
+                if (!ops[i].dropped)
                         print_op(&ops[i]);
 }
 
@@ -303,10 +327,10 @@ static bool is_observed(const struct history_op *change)
                 return versions_observed(change);
         if (change->kind != H_WRITE && change->kind != H_UPDATE)
                 return true;
-        for (i = 0; i < op_count; i++) {
+        for HISTORY_EACH (i, change->name) {
                 const struct history_op *op = &ops[i];
 
-                if (op->name != change->name || op->dropped || op->maybe)
+                if (op->dropped || op->maybe)
                         continue;
                 if (op->kind == H_READ && may_write(change, op->value))
                         return true;
@@ -329,8 +353,8 @@ static int check_register(unsigned name, bool all)
 
         s.count = s.states = 0;
         memset(s.done, 0, sizeof(s.done));
-        for (i = 0; i < op_count && s.count < OPS_MAX; i++)
-                if (ops[i].name == name && !ops[i].dropped && (ops[i].maybe || ops[i].answered != 0) &&
+        for (i = first_of[name]; i != HISTORY_END && s.count < OPS_MAX; i = next_of[i])
+                if (!ops[i].dropped && (ops[i].maybe || ops[i].answered != 0) &&
                     (all || !ops[i].maybe || is_observed(&ops[i])))
                         s.op[s.count++] = &ops[i];
         if (s.count == OPS_MAX)
@@ -380,25 +404,28 @@ static bool replaced(unsigned name, uint64_t since, uint64_t until, const struct
 {
         unsigned i;
 
-        for (i = 0; i < op_count; i++)
-                if (ops[i].name == name && &ops[i] != but && !ops[i].dropped && !ops[i].maybe && changes(&ops[i]) &&
+        for HISTORY_EACH (i, name)
+                if (&ops[i] != but && !ops[i].dropped && !ops[i].maybe && changes(&ops[i]) &&
                     ops[i].asked > since && history_latest(&ops[i]) < until)
                         return true;
         return false;
+}
+
+/* What this change left may have been there at some time between these. */
+static bool may_last(const struct history_op *change, uint64_t asked, uint64_t answered)
+{
+        return !change->dropped && change->asked <= answered && !replaced(change->name, history_latest(change), asked, change);
 }
 
 bool history_possible(unsigned name, uint64_t value, uint64_t asked, uint64_t answered)
 {
         unsigned i;
 
-        for (i = 0; i < op_count; i++) {
+        for HISTORY_EACH (i, name) {
                 const struct history_op *op = &ops[i];
 
-                if (op->name != name || op->dropped || op->asked > answered)
-                        continue;
-                if (value == 0 ? (op->kind == H_DELETE || op->kind == H_SEAL) : may_write(op, value))
-                        if (!replaced(name, history_latest(op), asked, op))
-                                return true;
+                if ((value == 0 ? (op->kind == H_DELETE || op->kind == H_SEAL) : may_write(op, value)) && may_last(op, asked, answered))
+                        return true;
         }
         return value == 0 && !replaced(name, 0, asked, NULL); /* as it was in the beginning */
 }
@@ -407,9 +434,8 @@ bool history_possibly_there(unsigned name, uint64_t asked, uint64_t answered)
 {
         unsigned i;
 
-        for (i = 0; i < op_count; i++)
-                if (ops[i].name == name && !ops[i].dropped && (ops[i].kind == H_WRITE || ops[i].kind == H_UPDATE) &&
-                    history_possible(name, ops[i].value, asked, answered))
+        for HISTORY_EACH (i, name)
+                if ((ops[i].kind == H_WRITE || ops[i].kind == H_UPDATE) && may_last(&ops[i], asked, answered))
                         return true;
         return false;
 }

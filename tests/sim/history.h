@@ -78,6 +78,11 @@ void history_show(unsigned name); /* prints its operations */
 struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked);
 unsigned history_count(void);
 struct history_op *history_at(unsigned i);
+/* The operations of one register, in the order in which they were added: HISTORY_END if there are no more. */
+#define HISTORY_END UINT32_MAX
+unsigned history_first(unsigned name);
+unsigned history_next(unsigned i);
+#define HISTORY_EACH(i, name) ((i) = history_first(name); (i) != HISTORY_END; (i) = history_next(i))
 /*
  * The store serves writes again after a restart: nothing asked before the last end of the process
  * and not settled takes effect from now on.

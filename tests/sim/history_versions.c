@@ -129,10 +129,10 @@ static bool is_told(const struct history_op *op)
 {
         unsigned i;
 
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, op->name) {
                 const struct history_op *add = history_at(i);
 
-                if (add->name == op->name && add->kind == H_ADD && !add->maybe && !add->dropped && add->version == op->version)
+                if (add->kind == H_ADD && !add->maybe && !add->dropped && add->version == op->version)
                         return true;
         }
         return false;
@@ -143,10 +143,10 @@ void versions_prepare(unsigned name)
         unsigned i;
 
         states_forget();
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, name) {
                 struct history_op *op = history_at(i);
 
-                if (op->name == name && op->kind >= H_ADD && H_CONTENT(op->value) == 0 && op->version != H_NULL)
+                if (op->kind >= H_ADD && H_CONTENT(op->value) == 0 && op->version != H_NULL)
                         op->told = is_told(op);
         }
 }
@@ -409,10 +409,10 @@ bool versions_observed(const struct history_op *change)
 
         if (change->kind != H_TAG && (change->kind != H_ADD || H_CONTENT(change->value) == 0))
                 return true;
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, change->name) {
                 const struct history_op *op = history_at(i);
 
-                if (op->name == change->name && !op->dropped && !op->maybe && speaks_of(op, change))
+                if (!op->dropped && !op->maybe && speaks_of(op, change))
                         return true;
         }
         return false;
@@ -460,7 +460,7 @@ void versions_print(const struct history_op *op)
 /* Whether op, if it took effect after `add`, ended what that made. */
 static bool ends(const struct history_op *op, const struct history_op *add)
 {
-        if (op->name != add->name || op == add || op->dropped)
+        if (op == add || op->dropped)
                 return false;
         if (add->version == H_NULL)
                 return op->version == H_NULL && (op->kind == H_CUT || op->kind == H_ADD);
@@ -472,7 +472,7 @@ static bool surely_ended(const struct history_op *add, uint64_t before)
 {
         unsigned i;
 
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, add->name) {
                 const struct history_op *op = history_at(i);
 
                 if (ends(op, add) && !op->maybe && !op->by_state && op->asked > history_latest(add) && history_latest(op) < before)
@@ -485,11 +485,11 @@ bool versions_possible(unsigned name, const struct version_item *item, uint64_t 
 {
         unsigned i;
 
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, name) {
                 const struct history_op *add = history_at(i);
                 struct history_op shown = *add;
 
-                if (add->name != name || add->kind != H_ADD || add->dropped || add->asked > answered)
+                if (add->kind != H_ADD || add->dropped || add->asked > answered)
                         continue;
                 if (H_CONTENT(add->value) != item->content || (!add->by_state && !same_number(add->version, item->version)))
                         continue;
@@ -506,9 +506,9 @@ static bool may_have_ended(const struct history_op *add, uint64_t until)
 {
         unsigned i;
 
-        for (i = 0; i < history_count(); i++) {
+        for HISTORY_EACH (i, add->name) {
                 const struct history_op *op = history_at(i);
-                bool may = ends(op, add) || (op->by_state && op->name == add->name && op != add && !op->dropped && add->version == H_NULL);
+                bool may = ends(op, add) || (op->by_state && op != add && !op->dropped && add->version == H_NULL);
 
                 if (may && op->asked <= until && history_latest(op) > add->asked)
                         return true;
@@ -518,12 +518,12 @@ static bool may_have_ended(const struct history_op *add, uint64_t until)
 
 const struct history_op *versions_surely_there(unsigned name, const struct history_op *after, uint64_t asked, uint64_t answered)
 {
-        unsigned i = after == NULL ? 0 : (unsigned)(after - history_at(0)) + 1;
+        unsigned i = after == NULL ? history_first(name) : history_next((unsigned)(after - history_at(0)));
 
-        for (; i < history_count(); i++) {
+        for (; i != HISTORY_END; i = history_next(i)) {
                 const struct history_op *add = history_at(i);
 
-                if (add->name == name && add->kind == H_ADD && !add->dropped && !add->maybe && history_latest(add) < asked &&
+                if (add->kind == H_ADD && !add->dropped && !add->maybe && history_latest(add) < asked &&
                     !may_have_ended(add, answered))
                         return add;
         }
