@@ -714,7 +714,7 @@ static void asking_go(struct lp_msg *msg)
                 sem_post(&a->ended);
                 return;
         }
-        a->call.link = NET_BULK_0;
+        a->call.link = NET_LOG;
         a->call.operation = HOME_ASK;
         a->call.bulk[0] = (struct iovec){(void *)(uintptr_t)a->bytes, a->len};
         a->call.bulk_count = 1;

@@ -678,6 +678,12 @@ static struct home_served *home_served_new(struct rem_home_server *server, struc
         return NULL;
 }
 
+/* Bulk links may be plain: who is on the way could join in the name of a home, or ask as an operator does. */
+static bool link_is_right(const struct net_request *request)
+{
+        return request->link == (request->operation == HOME_JOIN ? NET_CONTROL : NET_LOG);
+}
+
 enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
 {
         const uint8_t *call = request->body + sizeof(struct home_call);
@@ -685,6 +691,8 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
         struct home_served *c;
 
         request->user = NULL;
+        if (!link_is_right(request))
+                return NET_BULK_DISCARD;
         if (arg != NULL && request->operation == HOME_ASK)
                 return home_ask_bulk(request);
         if (arg == NULL || request->operation != HOME_CALL)
@@ -811,6 +819,10 @@ void rem_home_server_request(void *arg, struct net_request *request)
 {
         struct rem_home_server *server = arg;
 
+        if (!link_is_right(request)) {
+                home_reply(request, HOME_BAD);
+                return;
+        }
         if (server == NULL || (request->bulk_len > 0 && (request->discarded || (request->operation != HOME_CALL && request->operation != HOME_ASK)))) {
                 home_reply(request, HOME_NOT_NOW);
                 return;

@@ -1,6 +1,7 @@
 /*
  * home_wire.h - what a home store and its leader say to one another, beside calls themselves
- * (engine/call/leader_call.h). Little-endian; as struct, no padding.
+ * (engine/call/leader_call.h). JOIN on the control link, all else on the log link: bulk links may be plain TCP.
+ * Little-endian; as struct, no padding.
  *
  *   JOIN   home_join                              -> home_joined
  *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows

@@ -308,6 +308,70 @@ static void test_flood(void **state)
         sem_destroy(&unblock);
 }
 
+struct on_link {
+        struct net_call call; /* first */
+        const void *body;
+        uint32_t len;
+        enum home_operation operation;
+        enum net_link_number link;
+        struct net_peer *peer;
+};
+
+static void on_link_done(struct net_call *call)
+{
+        atomic_fetch_add(&ended, 1);
+}
+
+static void on_link_go(void *arg)
+{
+        struct on_link *o = arg;
+        static uint8_t room[REM_ASK_ROOM];
+
+        o->call = (struct net_call){.peer = o->peer, .link = o->link, .operation = o->operation, .body = o->body, .body_len = o->len, .done = on_link_done};
+        if (o->operation == HOME_ASK) {
+                o->call.bulk[0] = (struct iovec){(void *)(uintptr_t)text_bytes, 4};
+                o->call.room[0] = (struct iovec){room, sizeof(room)};
+                o->call.bulk_count = o->call.room_count = 1;
+        }
+        net_call(&o->call);
+}
+
+/* Bulk links can be plain TCP: what joins, and what operators ask, is taken on the links that are encrypted. */
+static void test_links(void **state)
+{
+        static const struct home_watch watch;
+        static const uint8_t bytes[sizeof(struct home_call) + 1];
+        struct on_link o[] = {{.operation = HOME_JOIN, .link = NET_CONTROL, .body = &join, .len = sizeof(join)},
+                              {.operation = HOME_WATCH, .link = NET_LOG, .body = &watch, .len = sizeof(watch)},
+                              {.operation = HOME_CALL, .link = NET_LOG, .body = bytes, .len = sizeof(bytes)},
+                              {.operation = HOME_UNPIN, .link = NET_LOG, .body = bytes, .len = sizeof(struct home_call)},
+                              {.operation = HOME_ASK, .link = NET_LOG}};
+        struct net_options options = node_options(REM_HOME_FIRST + 3, 5);
+        struct net_peer *peer;
+        unsigned i, link;
+
+        node_start(&liar, &options);
+        peer = node_meets(&liar, &b);
+        node_meets(&b, &liar);
+        for (i = 0; i < sizeof(o) / sizeof(o[0]); i++) {
+                const enum net_link_number right = o[i].link;
+
+                for (link = 0; link <= NET_LINKS; link++) { /* the right one last: it joins */
+                        if (link == right)
+                                continue;
+                        o[i].link = link == NET_LINKS ? right : (enum net_link_number)link;
+                        o[i].peer = peer;
+                        atomic_store(&ended, 0);
+                        on_loop(liar.lp[0], on_link_go, &o[i]);
+                        WAIT_UNTIL(atomic_load(&ended) == 1);
+                        assert_int_equal(o[i].call.outcome, NET_ANSWERED);
+                        assert_int_equal(o[i].call.status == HOME_BAD, o[i].link != right);
+                        assert_int_equal(rem_home_server_sessions(server), i > 0 || o[i].link == right ? 2 : 1);
+                }
+        }
+        node_stop(&liar);
+}
+
 struct setting {
         struct lp_msg msg;
         uint64_t id;
@@ -356,6 +420,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_idle, begin, end),
                 cmocka_unit_test_setup_teardown(test_lock_clock, begin_with_clocks, end_with_clocks),
                 cmocka_unit_test_setup_teardown(test_read_only, begin, end),
+                cmocka_unit_test_setup_teardown(test_links, begin, end),
                 cmocka_unit_test_setup_teardown(test_flood, begin_small, end_small),
                 cmocka_unit_test_setup_teardown(test_more_than_fits, begin_small, end_small),
         };
