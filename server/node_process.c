@@ -1029,7 +1029,8 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         rv = node_open(n, &error);
         if (rv == 0) {
                 serve_node(n);
-                srv_notify("STOPPING=1");
+                if (!n->distrusts || n->signo != 0) /* systemd would kill what begins anew */
+                        srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
                 if (n->signo == 0 && !n->distrusts) {
                         status = SRV_EXIT_FAILED;

@@ -147,7 +147,7 @@ static void drain_requests(struct srv_daemon *d)
         unsigned active;
         int signo;
 
-        if (d->lead == NULL) /* else its node may go on */
+        if (d->lead == NULL && d->home == NULL) /* else the node may go on, and the node process says it */
                 srv_notify("STOPPING=1");
         srv_log(SRV_LOG_INFO, "stopping");
         if (d->admin != NULL)

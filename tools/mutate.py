@@ -28,8 +28,8 @@ DSYNC = re.compile(r"\bRWF_DSYNC\b")
 RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
 FUNCTION = re.compile(r"^[a-z].*?(\w+)\([^;]*$")
 
-# Stages. "unit NAME ..." are those unit tests alone, quick; UNIT is all of the engine's.
-POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE = "power", "unit", "crash", "faults", "sim", "simdrive"
+# Stages. "unit NAME ..." are those unit tests alone, quick; UNIT is all of the engine's. "cluster NAME" is one test of nodes on loopback.
+POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE, CLUSTER = "power", "unit", "crash", "faults", "sim", "simdrive", "cluster"
 SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
 MARK = " \\*"
 FLUSH_STAGES = (POWER, UNIT, SIMDRIVE, CRASH)
@@ -59,6 +59,7 @@ NAMED = [
     ("what a home reads is not kept for it when its session has ended (G7)", "remote/home_server.c", "s->unpin_at = loop_now(server) + HOME_PINS_NS;", "s->unpin_at = loop_now(server);", ("unit test_home_pins",)),
     ("an orphan collection takes what a home reads (G5)", "engine/upkeep/orphans.c", "        if (store->coord->homes != NULL)\n                        store->coord->homes->each_pinned", "        if (store->coord->homes != NULL && orphans == NULL)\n                        store->coord->homes->each_pinned", ("unit test_home_pins",)),
     ("a leader process that has not begun is ended by a stop", "server/node_leader.c", "        srv_signals(&signals);\n", "        sigemptyset(&signals);\n", ("unit test_node_leader",)),
+    ("a service manager is told that a node stops which begins anew", "server/node_process.c", "if (!n->distrusts || n->signo != 0) /* systemd", "if (n->server != NULL) /* systemd", ("cluster test_another_etcd_is_not_taken",)),
     ("SYNC goes to whichever incarnation there is", "engine/object/put.c", "                        sync->op.incarnation = put->proofs[i].incarnation;\n", "                        sync->op.incarnation = 0;\n", ("unit test_home",)),
     ("a home may write shards of others' uploads", "remote/served_op.c", "return node == net_peer_node(r->request->peer) && boot == r->request->boot;", "return true;", ("unit test_home_drive",)),
     ("a home joins, and operators ask, on a link that may be plain", "remote/home_server.c", "return request->link == (request->operation == HOME_JOIN ? NET_CONTROL : NET_LOG);", "return request->link < NET_LINKS;", ("unit test_home_rules",)),
@@ -510,7 +511,7 @@ REDUNDANT = {
 
 def kind_of(stage):
     """What --stages calls it."""
-    return "quick" if stage.startswith(f"{UNIT} ") else stage
+    return "quick" if stage.startswith(f"{UNIT} ") else stage.split()[0]
 
 
 class Mutation:
@@ -648,6 +649,8 @@ class Bench:
             return self.run([f"build/release/{name}", "--seeds", SEEDS[name]], 900) if passed else (passed, text)
         if name == CRASH:
             return self.pytest(400, "tests/crash", CRASH_SECONDS="20", SEED=str(self.seed))
+        if name.startswith(CLUSTER):
+            return self.pytest(900, "tests/integration/test_cluster.py", "-k", name.split()[1])
         suites = {FAULTS: "test_faults.py", "reads": "test_reads.py"}
         return self.pytest(900, f"tests/integration/{suites[name]}", SEED=str(self.seed))
 
@@ -725,7 +728,8 @@ def table(mutations, results, before):
              "for. Each row is a mutation: `tools/mutate.py` removed or changed the line in a copy of the source,",
              "and ran the tests until one failed. [invariants.md](invariants.md) says which rows prove what.", "",
              "- `power` is `tests/power`; `unit` is the engine's unit tests; `sim` and `simdrive` are the",
-             "  simulators; `crash`, `faults` and `reads` are suites of their own.",
+             "  simulators; `crash`, `faults` and `reads` are suites of their own; `cluster` is one test of",
+             "  `tests/integration/test_cluster.py`.",
              "- *nothing*: no test can fail, for the reason given. **survived**: a test is missing.",
              "- Rows marked \\* are results of an earlier run on older sources: slow tests do not run each time.", "",
              "| removed or changed | detected by | first failure, or why there is none |", "|---|---|---|"]

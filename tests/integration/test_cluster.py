@@ -1,9 +1,11 @@
 """Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -249,16 +251,48 @@ def wait_waits(cluster, nodes=None):
         wait_until(lambda n=node: "this node serves nothing, and waits" in n.said(), 60, f"node {node.number} waits", cluster.said)
 
 
+@contextlib.contextmanager
+def service_manager(cluster, node):
+    """The node is started anew by one: a function that gives what it has told since, datagram by datagram."""
+    path = cluster.folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as s:
+        s.bind(str(path))
+
+        def told():
+            found = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    found.append(s.recv(4096).decode())
+            return found
+        try:
+            node.terminate()
+            node.environment = {"NOTIFY_SOCKET": str(path)}
+            node.spawn()
+            yield told
+        finally:
+            node.environment = {}
+            path.unlink()
+
+
 def test_another_etcd_is_not_taken(cluster):
-    """Made anew, or restored from a backup: nodes serve nothing, and wait; when the right one is back they go on by themselves."""
-    put_when_it_can(cluster, "r1", b"1")
-    wait_whole(cluster)
-    time.sleep(1)  # what was seen is kept once it serves
-    kept = swap_etcd(cluster)
-    wait_waits(cluster)
-    shutil.rmtree(swap_etcd(cluster, kept))
-    leader = put_when_it_can(cluster, "r2", b"2")
-    assert read(cluster, leader, "r1") == b"1"
+    """Made anew, or restored from a backup: nodes serve nothing, and wait; when the right one is back they go on by themselves.
+    A service manager is not told that they stop: it would kill them."""
+    with service_manager(cluster, cluster.nodes[1]) as told:
+        put_when_it_can(cluster, "r1", b"1")
+        wait_whole(cluster)
+        cluster.nodes[1].wait_said("is ready")
+        time.sleep(1)  # what was seen is kept once it serves
+        kept = swap_etcd(cluster)
+        wait_waits(cluster)
+        shutil.rmtree(swap_etcd(cluster, kept))
+        leader = put_when_it_can(cluster, "r2", b"2")
+        assert read(cluster, leader, "r1") == b"1"
+        cluster.nodes[1].wait_said("is ready")
+        said = told()
+        assert "READY=1" in said and "STOPPING=1" not in said
+        assert cluster.nodes[1].terminate() == 0
+        assert told().count("STOPPING=1") == 1
+    cluster.nodes[1].spawn()
 
 
 def test_etcd_is_lost_and_written_anew(cluster):

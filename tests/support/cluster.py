@@ -61,7 +61,7 @@ class Node:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
         self.links, (self.s3, self.admin) = free_row(cluster.pools + 1), free_ports(2)  # the leader of pool P listens on the port P further
-        self.process, self.log_start = None, 0
+        self.process, self.log_start, self.environment = None, 0, {}
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
         self.access_key, self.secret_key = cluster.access_key, cluster.secret_key
@@ -81,7 +81,8 @@ class Node:
     def spawn(self):
         self.log_start = len(self.log.read_text(errors="replace")) if self.log.exists() else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(mortal() + self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=sanitizer_environment())
+            self.process = subprocess.Popen(mortal() + self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env={**sanitizer_environment(), **self.environment})
         return self
 
     def run(self, timeout=30):
