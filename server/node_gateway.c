@@ -184,11 +184,14 @@ void srv_node_gateway_reload(struct srv_node_gateway *g)
         srv_daemon_reload(&g->daemon);
 }
 
-void srv_node_gateway_drain(struct srv_node_gateway *g, int signal_fd)
+int srv_node_gateway_drain(struct srv_node_gateway *g, int signal_fd)
 {
+        int signo;
+
         g->daemon.signal_fd = signal_fd;
-        srv_daemon_drain(&g->daemon);
+        signo = srv_daemon_drain(&g->daemon);
         g->daemon.signal_fd = -1;
+        return signo;
 }
 
 static bool way_awaits(const struct gateway_pool *way)

@@ -997,10 +997,16 @@ static void begin_anew(char *const argv[])
         srv_log(SRV_LOG_ERROR, "cannot begin anew: %s", strerror(errno));
 }
 
-/* Clients first: what they have asked for is answered while there is a leader. */
+/* Clients first: what they have asked for is answered while there is a leader. One that was to begin anew may be told to end now. */
 static void end_node_gateway(struct node *n)
 {
-        srv_node_gateway_drain(n->gateway, n->signal_fd);
+        int signo = srv_node_gateway_drain(n->gateway, n->signal_fd);
+
+        if (signo != 0 && n->signo == 0) {
+                n->signo = signo;
+                if (n->distrusts) /* else it was said */
+                        srv_notify("STOPPING=1");
+        }
         srv_standby_begin(n->standby);
 }
 

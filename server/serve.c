@@ -140,12 +140,12 @@ void srv_daemon_reload(struct srv_daemon *d)
 
 /* ---- draining -------------------------------------------------------------------------------- */
 
-/* Waits for the requests that run, within the time set; a second signal ends the waiting. */
-static void drain_requests(struct srv_daemon *d)
+/* Waits for the requests that run, within the time set; a signal to end ends the waiting: that signal, or 0. */
+static int drain_requests(struct srv_daemon *d)
 {
         int64_t until = monotonic_ms() + (int64_t)d->settings->drain_timeout;
         unsigned active;
-        int signo;
+        int signo = 0;
 
         if (d->lead == NULL && d->home == NULL) /* else the node may go on, and the node process says it */
                 srv_notify("STOPPING=1");
@@ -153,13 +153,11 @@ static void drain_requests(struct srv_daemon *d)
         if (d->admin != NULL)
                 srv_admin_draining(d->admin);
         gw_drain(d->gateway);
-        while ((active = gw_active(d->gateway)) > 0 && monotonic_ms() < until) {
+        while ((active = gw_active(d->gateway)) > 0 && monotonic_ms() < until && signo != SIGTERM && signo != SIGINT)
                 signo = wait_signal(d->signal_fd, DRAIN_POLL_MS);
-                if (signo == SIGTERM || signo == SIGINT)
-                        break;
-        }
         if (active > 0)
                 srv_log(SRV_LOG_WARNING, "stopped; requests not finished: %u", active);
+        return signo == SIGTERM || signo == SIGINT ? signo : 0;
 }
 
 /* Access logs of buckets are in memory until they are written: best effort, for so long. */
@@ -174,10 +172,12 @@ static void flush_bucket_logs(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "access logs of buckets could not all be written, and are lost");
 }
 
-void srv_daemon_drain(struct srv_daemon *d)
+int srv_daemon_drain(struct srv_daemon *d)
 {
-        drain_requests(d);
+        int signo = drain_requests(d);
+
         flush_bucket_logs(d);
+        return signo;
 }
 
 /* ---- the lock clock -------------------------------------------------------------------------- */

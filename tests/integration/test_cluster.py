@@ -295,6 +295,38 @@ def test_another_etcd_is_not_taken(cluster):
     cluster.nodes[1].spawn()
 
 
+@contextlib.contextmanager
+def half_sent(cluster, node, key):
+    """A PUT at a node's gateway that the client does not finish."""
+    url = client(cluster, node).generate_presigned_url("put_object", Params={"Bucket": "bucket", "Key": key})
+    with socket.create_connection(("127.0.0.1", node.s3), timeout=30 * PATIENCE) as s:
+        path = url.split("/", 3)[3]
+        s.sendall(f"PUT /{path} HTTP/1.1\r\nHost: 127.0.0.1:{node.s3}\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n".encode())
+        answer = s.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 100 "), answer  # it runs
+        s.sendall(b"x" * 500)
+        yield
+
+
+def test_a_node_that_is_to_begin_anew_is_told_to_end(cluster):
+    """While it waits for a client's request."""
+    put_when_it_can(cluster, "d1", b"1")
+    wait_whole(cluster)
+    cluster.wait_serving()
+    time.sleep(1)
+    node = cluster.nodes[2]
+    with half_sent(cluster, node, "d2"):
+        kept = swap_etcd(cluster)
+        node.wait_said("stopping")
+        assert node.terminate() == 0
+    assert "this node serves nothing, and waits" not in node.said()
+    wait_waits(cluster, [cluster.nodes[1], cluster.nodes[3]])
+    shutil.rmtree(swap_etcd(cluster, kept))
+    node.spawn()
+    leader = put_when_it_can(cluster, "d2", b"2")
+    assert read(cluster, leader, "d1") == b"1"
+
+
 def test_etcd_is_lost_and_written_anew(cluster):
     leader = put_when_it_can(cluster, "l1", b"1")
     cli(leader, "admin", "read-only", "on")
