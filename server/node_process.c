@@ -1039,7 +1039,6 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
                 if (n->signo == 0 && !n->distrusts) {
-                        status = SRV_EXIT_FAILED;
                         if (is_replaced(n))
                                 srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->number,
                                         cl_view_member(&n->view, n->settings->number)->node.address);
@@ -1053,9 +1052,11 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 srv_folders_settle(&n->folders, SETTLE_MS);
                 n->kept = 0;
                 keep_seen(n); /* what begins anew knows no more than the folders say */
+                status = n->signo != 0 ? SRV_EXIT_DRAINED : SRV_EXIT_FAILED; /* one that cannot begin anew has failed */
         } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 n->distrusts = true;
+                status = SRV_EXIT_FAILED;
         } else if (rv != -EINTR) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;

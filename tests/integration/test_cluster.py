@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import make_client
 from tests.integration.test_drives import cli
 from tests.support.cluster import Cluster, Node, wait_until
-from tests.support.daemon import PATIENCE, run_daemon
+from tests.support.daemon import PATIENCE, PROGRAM, run_daemon
 
 
 LARGE = b"%08d\n" * 1_000_000 % tuple(range(1_000_000))
@@ -309,19 +309,30 @@ def half_sent(cluster, node, key):
 
 
 def test_a_node_that_is_to_begin_anew_is_told_to_end(cluster):
-    """While it waits for a client's request."""
+    """While it waits for a client's request. One that cannot begin anew has failed: a service manager starts it again."""
+    fails = cluster.nodes[3]
+    fails.program = cluster.folder / "millraced"
+    shutil.copy(PROGRAM, fails.program)
+    fails.terminate()
+    fails.spawn()
     put_when_it_can(cluster, "d1", b"1")
+    fails.wait_said("is ready")
     wait_whole(cluster)
     cluster.wait_serving()
     time.sleep(1)
+    fails.program.chmod(0)
     node = cluster.nodes[2]
     with half_sent(cluster, node, "d2"):
         kept = swap_etcd(cluster)
         node.wait_said("stopping")
         assert node.terminate() == 0
     assert "this node serves nothing, and waits" not in node.said()
-    wait_waits(cluster, [cluster.nodes[1], cluster.nodes[3]])
+    assert fails.process.wait(60 * PATIENCE) == 1
+    assert "cannot begin anew" in fails.said()
+    wait_waits(cluster, [cluster.nodes[1]])
     shutil.rmtree(swap_etcd(cluster, kept))
+    fails.program = PROGRAM
+    fails.spawn()
     node.spawn()
     leader = put_when_it_can(cluster, "d2", b"2")
     assert read(cluster, leader, "d1") == b"1"

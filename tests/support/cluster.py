@@ -61,7 +61,7 @@ class Node:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
         self.links, (self.s3, self.admin) = free_row(cluster.pools + 1), free_ports(2)  # the leader of pool P listens on the port P further
-        self.process, self.log_start, self.environment = None, 0, {}
+        self.process, self.log_start, self.environment, self.program = None, 0, {}, PROGRAM
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
         self.access_key, self.secret_key = cluster.access_key, cluster.secret_key
@@ -73,7 +73,7 @@ class Node:
                  "key-file": self.cluster.folder / "key", "root-credentials": self.cluster.folder / "credentials", "loops": 1, "memory": "64MiB",
                  "log-file-size": "4MiB", "segment-size": "16MiB", "full-reserve": "1MiB"}
         changed = {option.split("=", 1)[0].removeprefix("--") for option in self.options}
-        command = WRAP + [str(PROGRAM)] + [f"--{name}={value}" for name, value in given.items() if name not in changed]
+        command = WRAP + [str(self.program)] + [f"--{name}={value}" for name, value in given.items() if name not in changed]
         for drive in self.drives:
             command += ["--drive", str(drive)]
         return command + self.options + ([] if "--format=no" in self.options else ["--format"])
