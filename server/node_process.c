@@ -233,7 +233,7 @@ static int node_take_number(struct node *n, struct srv_error *error)
         return 0;
 }
 
-/* 0, -EAGAIN: not now, or an error with a line. */
+/* 0, -EAGAIN: not now, -ENOSPC: etcd is full, or an error with a line. */
 static int try_to_join(struct node *n, struct srv_error *error)
 {
         struct cl_node self;
@@ -255,7 +255,7 @@ static int try_to_join(struct node *n, struct srv_error *error)
         return n->join.rv == 0 ? 0 : srv_fail(error, n->join.rv, "%s", n->join.text);
 }
 
-/* Until etcd answers and the node has joined, or it is told to end. */
+/* Until etcd answers, takes changes, and the node has joined, or it is told to end. */
 static int node_join(struct node *n, struct srv_error *error)
 {
         struct srv_error before = {""};
@@ -264,7 +264,7 @@ static int node_join(struct node *n, struct srv_error *error)
         while (n->signo == 0) {
                 if (node_take_view(n)) {
                         rv = try_to_join(n, error);
-                        if (rv != -EAGAIN)
+                        if (rv != -EAGAIN && rv != -ENOSPC) /* a full etcd is mended */
                                 return rv;
                         if (*error->text != '\0' && strcmp(error->text, before.text) != 0)
                                 srv_log(SRV_LOG_WARNING, "cannot join yet: %s", error->text);

@@ -225,6 +225,22 @@ def test_etcd_is_away(cluster):
     put_when_it_can(cluster, "e3", b"3")
 
 
+def test_a_node_starts_while_etcd_is_full(cluster):
+    """It waits for space, as for an etcd that is away."""
+    node = others(cluster, wait_whole(cluster))[0]
+    assert node.terminate() == 0
+    alarm = {"memberID": cluster.etcd.ask("maintenance/status")["header"]["member_id"], "alarm": "NOSPACE"}  # as if the quota had been reached
+    cluster.etcd.ask("maintenance/alarm", action="ACTIVATE", **alarm)
+    try:
+        node.spawn()
+        node.wait_said("cannot join yet: etcd's database is full")
+    finally:
+        cluster.etcd.ask("maintenance/alarm", action="DEACTIVATE", **alarm)
+    node.wait_said("is ready", 60)
+    assert node.process.poll() is None
+    wait_whole(cluster)
+
+
 def swap_etcd(cluster, to=None):
     """etcd is made anew, or is one that was kept; the folder of the one before."""
     cluster.etcd.kill()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, SANITIZER_REPORT, WRAP, DaemonError, mortal, sanitizer_environment
@@ -43,6 +44,12 @@ class Etcd:
     def answers(self):
         with socket.socket() as s:
             return s.connect_ex(("127.0.0.1", self.client)) == 0
+
+    def ask(self, path, **body):
+        """What its JSON gateway answers to a POST."""
+        request = urllib.request.Request(f"{self.url}/v3/{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=10 * PATIENCE) as answer:
+            return json.load(answer)
 
     def kill(self):
         if self.process is not None:
