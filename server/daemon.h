@@ -83,8 +83,8 @@ int srv_daemon_open(struct srv_daemon *daemon, struct srv_error *error);
 bool srv_daemon_close(struct srv_daemon *daemon);
 /* serve.c: on SIGHUP; at the end, before srv_daemon_close(). */
 void srv_daemon_reload(struct srv_daemon *daemon);
-/* The signal by which the waiting for requests has ended, or 0. */
-int srv_daemon_drain(struct srv_daemon *daemon);
+/* waits: for requests that run, for drain_timeout. The signal by which that has ended, or 0. */
+int srv_daemon_drain(struct srv_daemon *daemon, bool waits);
 
 /* As many descriptors, and as much locked memory, as the process may have. */
 void srv_raise_limits(void);

@@ -184,12 +184,12 @@ void srv_node_gateway_reload(struct srv_node_gateway *g)
         srv_daemon_reload(&g->daemon);
 }
 
-int srv_node_gateway_drain(struct srv_node_gateway *g, int signal_fd)
+int srv_node_gateway_drain(struct srv_node_gateway *g, int signal_fd, bool waits)
 {
         int signo;
 
         g->daemon.signal_fd = signal_fd;
-        signo = srv_daemon_drain(&g->daemon);
+        signo = srv_daemon_drain(&g->daemon, waits);
         g->daemon.signal_fd = -1;
         return signo;
 }

@@ -28,10 +28,10 @@ void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view
 bool srv_node_gateway_look(struct srv_node_gateway *gateway);
 void srv_node_gateway_reload(struct srv_node_gateway *gateway);
 /*
- * No request begins any more, and those that run may end, within the time that is set. The leader is there yet. The signal by which
- * that has ended, or 0.
+ * No request begins any more, and those that run may end, within the time that is set, if it waits for that. The leader is there
+ * yet. The signal by which that has ended, or 0.
  */
-int srv_node_gateway_drain(struct srv_node_gateway *gateway, int signal_fd);
+int srv_node_gateway_drain(struct srv_node_gateway *gateway, int signal_fd, bool waits);
 /* The link goes on. False: a thread may still use all that is left, and the process is to end at once. NULL is allowed. */
 bool srv_node_gateway_close(struct srv_node_gateway *gateway);
 

@@ -36,6 +36,7 @@
 #define KEEP_NS        (60 * NS_A_SECOND) /* between two times that what was seen is kept */
 #define BEAT_NS        (3 * NS_A_SECOND)  /* between two times that a node says that it waits */
 #define LEAVE_EXTRA_MS 15000u
+#define HURRIED_MS     3000u /* for leader processes, when it is told to end once more */
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
@@ -76,6 +77,7 @@ struct node {
         const char *program;
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
+        bool hurried; /* by another one: it waits for nothing and nobody any more, but for a moment */
         struct srv_listener s3, plain, admin;
         struct srv_standby *standby; /* while there is no gateway */
         struct srv_node_gateway *gateway;            /* NULL: not yet */
@@ -138,6 +140,12 @@ static void node_reload(struct node *n)
         srv_notify("READY=1");
 }
 
+static void node_told_to_end(struct node *n, int signo)
+{
+        n->hurried = n->signo != 0;
+        n->signo = signo;
+}
+
 static void take_signals(struct node *n)
 {
         struct signalfd_siginfo info;
@@ -146,7 +154,7 @@ static void take_signals(struct node *n)
                 if (info.ssi_signo == SIGHUP)
                         node_reload(n);
                 else if (info.ssi_signo != SIGCHLD)
-                        n->signo = (int)info.ssi_signo;
+                        node_told_to_end(n, (int)info.ssi_signo);
         }
 }
 
@@ -881,18 +889,16 @@ static bool leader_runs(struct node *n)
  */
 static void get_others_ready(struct node *n)
 {
-        const int signo = n->signo;
-        bool ready = signo == 0; /* it stops since something has failed */
+        bool ready = n->signo == 0; /* it stops since something has failed */
         unsigned i;
 
-        n->signo = 0;
         set_prepares(n, false);
         for (i = 0; i < CL_POOLS_MAX; i++) {
                 if (n->pools[i].leader.pid != 0 && n->pools[i].leader.idle)
                         srv_node_leader_kill(&n->pools[i].leader, "this node stops");
                 say_prepared(n, &n->pools[i]);
         }
-        while (!ready && n->signo == 0) {
+        while (!ready && !n->hurried) {
                 ready = true;
                 for (i = 0; i < CL_POOLS_MAX; i++)
                         srv_node_leader_look(&n->pools[i].leader);
@@ -903,7 +909,24 @@ static void get_others_ready(struct node *n)
                         node_wait(n, 50);
                 srv_link_keep(&n->link);
         }
-        n->signo = signo;
+}
+
+/* Until they have ended, or their time has. One that is killed gives no grants back, so they have a moment even when it is hurried. */
+static void wait_for_leaders(struct node *n)
+{
+        uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull, soon;
+        bool told = false;
+
+        while (leader_runs(n) && lp_clock() < until) {
+                if (n->hurried && !told) {
+                        told = true;
+                        signal_leaders(n, SIGTERM);
+                        soon = lp_clock() + HURRIED_MS * 1000000ull;
+                        until = soon < until ? soon : until;
+                }
+                node_wait(n, 50);
+                srv_link_keep(&n->link);
+        }
 }
 
 /*
@@ -912,15 +935,12 @@ static void get_others_ready(struct node *n)
  */
 static void node_end_leaders(struct node *n)
 {
-        uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull;
+        uint64_t until;
 
         if (!leader_runs(n))
                 return;
         signal_leaders(n, SIGTERM);
-        while (leader_runs(n) && lp_clock() < until) {
-                node_wait(n, 50);
-                srv_link_keep(&n->link);
-        }
+        wait_for_leaders(n);
         kill_leaders(n, "it has not ended in time");
         until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
         while (led_here(n, false) != 0 && lp_clock() < until) {
@@ -1000,11 +1020,11 @@ static void begin_anew(char *const argv[])
 /* Clients first: what they have asked for is answered while there is a leader. One that was to begin anew may be told to end now. */
 static void end_node_gateway(struct node *n)
 {
-        int signo = srv_node_gateway_drain(n->gateway, n->signal_fd);
+        int signo = srv_node_gateway_drain(n->gateway, n->signal_fd, !n->hurried);
 
-        if (signo != 0 && n->signo == 0) {
-                n->signo = signo;
-                if (n->distrusts) /* else it was said */
+        if (signo != 0) {
+                node_told_to_end(n, signo);
+                if (n->distrusts && !n->hurried) /* else it was said */
                         srv_notify("STOPPING=1");
         }
         srv_standby_begin(n->standby);

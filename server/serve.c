@@ -141,9 +141,9 @@ void srv_daemon_reload(struct srv_daemon *d)
 /* ---- draining -------------------------------------------------------------------------------- */
 
 /* Waits for the requests that run, within the time set; a signal to end ends the waiting: that signal, or 0. */
-static int drain_requests(struct srv_daemon *d)
+static int drain_requests(struct srv_daemon *d, bool waits)
 {
-        int64_t until = monotonic_ms() + (int64_t)d->settings->drain_timeout;
+        int64_t until = monotonic_ms() + (waits ? (int64_t)d->settings->drain_timeout : 0);
         unsigned active;
         int signo = 0;
 
@@ -172,9 +172,9 @@ static void flush_bucket_logs(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "access logs of buckets could not all be written, and are lost");
 }
 
-int srv_daemon_drain(struct srv_daemon *d)
+int srv_daemon_drain(struct srv_daemon *d, bool waits)
 {
-        int signo = drain_requests(d);
+        int signo = drain_requests(d, waits);
 
         flush_bucket_logs(d);
         return signo;
@@ -258,7 +258,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-failed));
                 status = SRV_EXIT_FAILED;
         } else {
-                srv_daemon_drain(d);
+                srv_daemon_drain(d, true);
                 keep_lock_clock(d);
         }
         srv_health_log_close(watch);

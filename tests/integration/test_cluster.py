@@ -166,6 +166,28 @@ def test_a_process_that_gets_ready_stands_still(cluster):
     assert read(cluster, leader, "still-after") == b"2"
 
 
+def test_a_second_signal_ends_the_waiting(cluster):
+    """For a leader process that does nothing, which has drain_timeout and more to hand over."""
+    for node in cluster.nodes.values():
+        node.options = ["--drain-timeout=1h"]
+        node.kill()
+    for node in cluster.nodes.values():
+        node.spawn()
+        node.options = []
+    leader = put_when_it_can(cluster, "twice-before", b"1")
+    wait_whole(cluster)
+    for process in leader_processes(leader):
+        os.kill(process, signal.SIGSTOP)
+    leader.process.send_signal(signal.SIGTERM)
+    leader.wait_said("stopping")
+    assert leader.terminate() == 0
+    assert "it has not ended in time" in leader.said()
+    after = put_when_it_can(cluster, "twice-after", b"2")
+    assert read(cluster, after, "twice-before") == b"1"
+    leader.spawn()
+    wait_whole(cluster)
+
+
 def test_a_leader_that_is_killed_is_followed(cluster):
     leader = put_when_it_can(cluster, "k1", b"1")
     leader.kill()
