@@ -127,7 +127,7 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
         leader->listens = leader->serves = leader->whole = leader->waits = false;
         leader->idle = spec->prepared;
         leader->pools = spec->pools;
-        leader->begun = lp_clock();
+        leader->ends_by = 0;
         leader->leader_revision = spec->leader_revision;
         return 0;
 }
@@ -137,7 +137,6 @@ void srv_node_leader_go(struct srv_node_leader *leader, const struct srv_lead_go
         if (leader->pid == 0 || !leader->idle)
                 return;
         leader->idle = false;
-        leader->begun = lp_clock();
         leader->leader_revision = go->leader_revision;
         if (send(leader->pair, go, sizeof(*go), MSG_NOSIGNAL) != sizeof(*go)) /* it has ended, and is reaped soon */
                 srv_log(SRV_LOG_WARNING, "the leader process cannot be told: %s", strerror(errno));
@@ -174,6 +173,7 @@ static void leader_reaped(struct srv_node_leader *leader, int status)
         close(leader->pair);
         leader->pair = -1;
         leader->pid = 0;
+        leader->ends_by = 0;
         if (!leader->idle) { /* one that only waited has failed at nothing */
                 leader->failures = leader->serves ? 0 : leader->failures + 1;
                 leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
@@ -198,12 +198,21 @@ void srv_node_leader_look(struct srv_node_leader *leader)
         hear(leader);
         if (waitpid(leader->pid, &status, WNOHANG) == leader->pid)
                 leader_reaped(leader, status);
+        else if (leader->ends_by != 0 && lp_clock() >= leader->ends_by)
+                srv_node_leader_kill(leader, "it has not ended in time");
 }
 
 void srv_node_leader_signal(struct srv_node_leader *leader, int signo)
 {
         if (leader->pid != 0)
                 kill(leader->pid, signo);
+}
+
+void srv_node_leader_end(struct srv_node_leader *leader, uint64_t ms)
+{
+        if (leader->pid != 0 && leader->ends_by == 0)
+                leader->ends_by = lp_clock() + ms * 1000000ull;
+        srv_node_leader_signal(leader, SIGTERM);
 }
 
 void srv_node_leader_kill(struct srv_node_leader *leader, const char *why)

@@ -54,7 +54,7 @@ struct srv_node_leader {
         bool listens, serves, whole;
         bool idle;    /* it was started as one that waits, and has not been told to lead */
         bool waits;   /* it has said that it is ready to */
-        uint64_t begun;          /* lp_clock() */
+        uint64_t ends_by;        /* lp_clock(): it is killed then; 0: it was not told to end */
         int64_t leader_revision; /* that it was started with */
         unsigned failures;       /* how many, one after the other, ended before they served */
         uint64_t rest_until;     /* lp_clock() */
@@ -65,10 +65,12 @@ void srv_node_leader_init(struct srv_node_leader *leader, unsigned pool);
 int srv_node_leader_start(struct srv_node_leader *leader, const char *program, const struct srv_settings *settings, const struct srv_lead_spec *spec);
 /* One that is idle leads from now on, as if it had been started with this. */
 void srv_node_leader_go(struct srv_node_leader *leader, const struct srv_lead_go *go);
-/* What it has said since, and whether it has ended: then it is reaped, and pid is 0. */
+/* What it has said since, and whether it has ended: then it is reaped, and pid is 0. One whose time to end is over is killed. */
 void srv_node_leader_look(struct srv_node_leader *leader);
 /* Asks it to hand over and end, or to read its files again. */
 void srv_node_leader_signal(struct srv_node_leader *leader, int signo);
+/* Asks it to hand over and end within so long. Asked again it has no more time. */
+void srv_node_leader_end(struct srv_node_leader *leader, uint64_t ms);
 /* Kills it, and waits for its end. */
 void srv_node_leader_kill(struct srv_node_leader *leader, const char *why);
 

@@ -598,7 +598,7 @@ static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned befo
         pool->pause = pool->handed == 0 || now - pool->handed > most ? pause : pool->pause < most / 2 ? 2 * pool->pause : most;
         pool->handed = n->handed = now;
         pool->since = 0;
-        srv_node_leader_signal(&pool->leader, SIGTERM);
+        srv_node_leader_end(&pool->leader, n->settings->drain_timeout + LEAVE_EXTRA_MS);
 }
 
 /* That others have the time to take it: this node leads it only if they do not. */

@@ -62,6 +62,8 @@ NAMED = [
     ("a service manager is told that a node stops which begins anew", "server/node_process.c", "if (!n->distrusts || n->signo != 0) /* systemd", "if (n->server != NULL) /* systemd", ("cluster test_another_etcd_is_not_taken",)),
     ("a node that is to begin anew is not ended by a signal", "server/node_process.c", "                node_told_to_end(n, signo);\n", "                (void)0;\n", ("cluster test_a_node_that_is_to_begin_anew",)),
     ("a second signal does not end the waiting for a leader process", "server/node_process.c", "if (n->hurried && !told) {", "if (n->hurried && told) {", ("cluster test_a_second_signal",)),
+    ("a leader process that does not end in time is left to itself", "server/node_leader.c", "if (leader->ends_by != 0 && lp_clock()", "if (leader->ends_by == 1 && lp_clock()", ("unit test_node_leader",)),
+    ("a leader process that is told to end once more has more time", "server/node_leader.c", "leader->pid != 0 && leader->ends_by == 0", "leader->pid != 0", ("unit test_node_leader",)),
     ("SYNC goes to whichever incarnation there is", "engine/object/put.c", "                        sync->op.incarnation = put->proofs[i].incarnation;\n", "                        sync->op.incarnation = 0;\n", ("unit test_home",)),
     ("a home may write shards of others' uploads", "remote/served_op.c", "return node == net_peer_node(r->request->peer) && boot == r->request->boot;", "return true;", ("unit test_home_drive",)),
     ("a home joins, and operators ask, on a link that may be plain", "remote/home_server.c", "return request->link == (request->operation == HOME_JOIN ? NET_CONTROL : NET_LOG);", "return request->link < NET_LINKS;", ("unit test_home_rules",)),
