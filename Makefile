@@ -176,6 +176,7 @@ $(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
 $(O)/unit/remote/test_remote_faults $(O)/unit/remote/test_terms: LINK += -Wl,--wrap=malloc -Wl,--wrap=calloc
 $(O)/unit/cluster/test_etcd_faults: LINK += -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
 $(O)/unit/server/test_node_folders: LINK += -Wl,--wrap=eng_folder_probe
+$(O)/unit/server/test_node_leader: LINK += -Wl,--wrap=waitpid
 $(O)/unit/server/test_admin_forward: LINK += -Wl,--wrap=rem_home_asked_answer
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)

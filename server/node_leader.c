@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define KILLED_MS 200u /* that the end of one that is killed is waited for */
+
 int srv_lead_parse(const char *text, struct srv_lead_spec *out)
 {
         unsigned long long cluster_id, generation, random, silent;
@@ -124,7 +126,6 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         leader->pair = pair[0];
-        leader->listens = leader->serves = leader->whole = leader->waits = false;
         leader->idle = spec->prepared;
         leader->pools = spec->pools;
         leader->ends_by = 0;
@@ -165,20 +166,31 @@ static const char *leader_of(const struct srv_node_leader *leader, char out[24])
         return out;
 }
 
-static void leader_reaped(struct srv_node_leader *leader, int status)
+/* It leads no more, and waits for nothing. True: it has only waited to lead. */
+static bool leader_is_over(struct srv_node_leader *leader)
 {
-        char of[24];
+        const bool idle = leader->idle;
 
         hear(leader);
-        close(leader->pair);
-        leader->pair = -1;
-        leader->pid = 0;
-        leader->ends_by = 0;
-        if (!leader->idle) { /* one that only waited has failed at nothing */
+        if (!idle) { /* one that only waited has failed at nothing */
                 leader->failures = leader->serves ? 0 : leader->failures + 1;
                 leader->rest_until = lp_clock() + cl_elector_rest(leader->failures);
         }
-        if (leader->idle)
+        leader->listens = leader->serves = leader->whole = leader->waits = leader->idle = false;
+        leader->ends_by = 0;
+        return idle;
+}
+
+static void leader_reaped(struct srv_node_leader *leader, int status)
+{
+        const bool idle = !leader->killed && leader_is_over(leader);
+        char of[24];
+
+        close(leader->pair);
+        leader->pair = -1;
+        leader->pid = 0;
+        leader->killed = false;
+        if (idle)
                 srv_log(SRV_LOG_INFO, "the process that waited to lead%s has ended", leader_of(leader, of));
         else if (WIFSIGNALED(status))
                 srv_log(SRV_LOG_WARNING, "the leader process%s was ended by signal %d", leader_of(leader, of), WTERMSIG(status));
@@ -186,19 +198,26 @@ static void leader_reaped(struct srv_node_leader *leader, int status)
                 srv_log(SRV_LOG_INFO, "the leader process%s has ended (%d)", leader_of(leader, of), WEXITSTATUS(status));
         else
                 srv_log(SRV_LOG_INFO, "the leader process%s has handed over", leader_of(leader, of));
-        leader->listens = leader->serves = leader->whole = leader->waits = leader->idle = false;
+}
+
+/* Reaped if it has ended. */
+static bool leader_has_ended(struct srv_node_leader *leader)
+{
+        int status;
+
+        if (waitpid(leader->pid, &status, WNOHANG) != leader->pid)
+                return false;
+        leader_reaped(leader, status);
+        return true;
 }
 
 void srv_node_leader_look(struct srv_node_leader *leader)
 {
-        int status;
-
         if (leader->pid == 0)
                 return;
-        hear(leader);
-        if (waitpid(leader->pid, &status, WNOHANG) == leader->pid)
-                leader_reaped(leader, status);
-        else if (leader->ends_by != 0 && lp_clock() >= leader->ends_by)
+        if (!leader->killed)
+                hear(leader);
+        if (!leader_has_ended(leader) && leader->ends_by != 0 && lp_clock() >= leader->ends_by)
                 srv_node_leader_kill(leader, "it has not ended in time");
 }
 
@@ -210,7 +229,7 @@ void srv_node_leader_signal(struct srv_node_leader *leader, int signo)
 
 void srv_node_leader_end(struct srv_node_leader *leader, uint64_t ms)
 {
-        if (leader->pid != 0 && leader->ends_by == 0)
+        if (leader->pid != 0 && !leader->killed && leader->ends_by == 0)
                 leader->ends_by = lp_clock() + ms * 1000000ull;
         srv_node_leader_signal(leader, SIGTERM);
 }
@@ -218,13 +237,18 @@ void srv_node_leader_end(struct srv_node_leader *leader, uint64_t ms)
 void srv_node_leader_kill(struct srv_node_leader *leader, const char *why)
 {
         char of[24];
-        int status;
+        unsigned ms;
 
-        if (leader->pid == 0)
+        if (leader->pid == 0 || leader->killed)
                 return;
         srv_log(SRV_LOG_INFO, "the leader process%s is ended: %s", leader_of(leader, of), why);
         kill(leader->pid, SIGKILL);
-        while (waitpid(leader->pid, &status, 0) < 0 && errno == EINTR)
-                ;
-        leader_reaped(leader, status);
+        for (ms = 0; ms < KILLED_MS; ms++) {
+                if (leader_has_ended(leader))
+                        return;
+                usleep(1000);
+        }
+        srv_log(SRV_LOG_WARNING, "the leader process%s was killed, and does not end: the kernel holds it up", leader_of(leader, of));
+        leader_is_over(leader);
+        leader->killed = true;
 }

@@ -49,6 +49,7 @@ int srv_lead_parse(const char *text, struct srv_lead_spec *out);
 
 struct srv_node_leader {
         pid_t pid; /* 0: none runs */
+        bool killed; /* the kernel has not let go of it yet: nothing that it has said counts any more */
         int pair;  /* -1: none */
         unsigned pool, pools; /* as it was started */
         bool listens, serves, whole;
@@ -71,7 +72,10 @@ void srv_node_leader_look(struct srv_node_leader *leader);
 void srv_node_leader_signal(struct srv_node_leader *leader, int signo);
 /* Asks it to hand over and end within so long. Asked again it has no more time. */
 void srv_node_leader_end(struct srv_node_leader *leader, uint64_t ms);
-/* Kills it, and waits for its end. */
+/*
+ * Kills it, and waits a moment for its end. One that the kernel holds up keeps pid, is killed, and is reaped by a later look; until
+ * then no other one may be started.
+ */
 void srv_node_leader_kill(struct srv_node_leader *leader, const char *why);
 
 #endif

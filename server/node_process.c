@@ -158,7 +158,7 @@ static void take_signals(struct node *n)
         }
 }
 
-/* Until a signal has come, a loop or the leader process has something to say, or so long. */
+/* Until a signal has come, a loop or the leader process has something to say, or so long. One that was killed says no more. */
 static void node_wait(struct node *n, int timeout_ms)
 {
         struct pollfd fds[2 + CL_POOLS_MAX] = {{.fd = n->signal_fd, .events = POLLIN}, {.fd = n->link.settings != NULL ? n->link.wake : -1, .events = POLLIN}};
@@ -166,7 +166,7 @@ static void node_wait(struct node *n, int timeout_ms)
         unsigned i;
 
         for (i = 0; i < CL_POOLS_MAX; i++)
-                fds[2 + i] = (struct pollfd){.fd = n->pools[i].leader.pair, .events = POLLIN};
+                fds[2 + i] = (struct pollfd){.fd = n->pools[i].leader.killed ? -1 : n->pools[i].leader.pair, .events = POLLIN};
         if (poll(fds, 2 + CL_POOLS_MAX, timeout_ms) <= 0)
                 return;
         if (fds[1].revents != 0 && read(n->link.wake, &count, sizeof(count)) < 0)
@@ -878,7 +878,7 @@ static bool leader_runs(struct node *n)
 
         for (i = 0; i < CL_POOLS_MAX; i++) {
                 srv_node_leader_look(&n->pools[i].leader);
-                runs |= n->pools[i].leader.pid != 0;
+                runs |= n->pools[i].leader.pid != 0 && !n->pools[i].leader.killed;
         }
         return runs;
 }
@@ -1009,10 +1009,20 @@ static void node_close(struct node *n)
 }
 
 /*
- * The program again, in this process's place: nothing of what it knew, served or granted is left. It waits before it joins.
+ * The program again, in this process's place: nothing of what it knew, served or granted is left. It waits before it joins. A
+ * leader process that the kernel holds up would be left: it goes with this process alone.
  */
-static void begin_anew(char *const argv[])
+static void begin_anew(struct node *n, char *const argv[])
 {
+        unsigned i;
+
+        for (i = 0; i < CL_POOLS_MAX; i++) {
+                srv_node_leader_look(&n->pools[i].leader);
+                if (n->pools[i].leader.pid != 0) {
+                        srv_log(SRV_LOG_ERROR, "cannot begin anew: a leader process has not ended");
+                        return;
+                }
+        }
         execv("/proc/self/exe", argv);
         srv_log(SRV_LOG_ERROR, "cannot begin anew: %s", strerror(errno));
 }
@@ -1087,6 +1097,6 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         node_close(n);
         srv_stop_watch_end();
         if (n->distrusts && n->signo == 0)
-                begin_anew(argv);
+                begin_anew(n, argv);
         return status;
 }

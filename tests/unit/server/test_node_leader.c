@@ -1,6 +1,6 @@
 /*
  * test_node_leader.c - a leader process that is told to end before it has begun: it takes the signal when it can, and ends
- * as it wants to; and one that does not end when it is told to. This program is its own leader process.
+ * as it wants to; and one that does not end when it is told to, or killed. This program is its own leader process.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -105,6 +105,49 @@ static void test_a_leader_that_does_not_end(void **state)
         assert_int_equal(leader.pid, 0);
 }
 
+/* A process that the kernel holds up: to waitpid() it is there, so many times. */
+static unsigned held_up;
+pid_t __real_waitpid(pid_t pid, int *status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *status, int options);
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options)
+{
+        if (held_up == 0)
+                return __real_waitpid(pid, status, options);
+        held_up--;
+        return 0;
+}
+
+/* Its node goes on. It counts as one that leads no more, and stays in the way of the next until it is reaped. */
+static void test_a_leader_that_the_kernel_holds_up(void **state)
+{
+        struct srv_node_leader leader;
+        unsigned left;
+
+        srv_node_leader_init(&leader, DEAF);
+        start(&leader, DEAF);
+        leader.serves = leader.listens = leader.whole = true; /* as if it had said so */
+        srv_node_leader_end(&leader, 1000000);
+        held_up = UINT32_MAX;
+        srv_node_leader_kill(&leader, "the test wants it");
+        assert_true(leader.pid != 0 && leader.killed);
+        assert_false(leader.serves || leader.listens || leader.whole || leader.idle || leader.waits);
+        assert_true(leader.ends_by == 0 && leader.failures == 0 && leader.rest_until != 0);
+        left = held_up;
+        srv_node_leader_kill(&leader, "once more"); /* which waits no more */
+        srv_node_leader_end(&leader, 1);
+        assert_true(held_up == left && leader.ends_by == 0);
+        srv_node_leader_look(&leader);
+        assert_true(leader.pid != 0 && held_up == left - 1);
+        held_up = 2;
+        look_until_it_ends(&leader);
+        assert_true(!leader.killed && leader.pair < 0 && leader.failures == 0);
+        start(&leader, 1);
+        srv_node_leader_signal(&leader, SIGTERM);
+        look_until_it_ends(&leader);
+        assert_int_equal(leader.failures, 0);
+}
+
 /* Signals as main() has them. */
 static int block_signals(void **state)
 {
@@ -119,6 +162,7 @@ int main(int argc, char *argv[])
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_stop_before_it_begins),
                 cmocka_unit_test(test_a_leader_that_does_not_end),
+                cmocka_unit_test(test_a_leader_that_the_kernel_holds_up),
         };
 
         if (argc > 2 && strncmp(argv[2], "--lead=", 7) == 0)
