@@ -293,6 +293,13 @@ static bool is_replaced(const struct node *n)
         return self != NULL && self->node.boot > n->boot;
 }
 
+/* -EEXIST: started again, it would only take the other one's place in turn. */
+static int fail_replaced(const struct node *n, struct srv_error *error)
+{
+        return srv_fail(error, -EEXIST, "another process has entered the cluster as %s, at %s: this one ends. Of two machines with one name, one needs another name and empty folders",
+                        n->link.name, cl_view_member(&n->view, n->own.number)->node.address);
+}
+
 /* Until there is a pool. While it waits it says again and again that it is there: --init-cluster counts on no others. */
 static int wait_for_pool(struct node *n, struct srv_error *error)
 {
@@ -313,8 +320,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
                         said = lp_clock();
                         if (is_replaced(n))
-                                return srv_fail(error, -EEXIST, "another process has entered the cluster as %s, at %s: this one ends", n->link.name,
-                                                cl_view_member(&n->view, n->own.number)->node.address);
+                                return fail_replaced(n, error);
                         if (try_to_join(n, error) == -EEXIST)
                                 return -EEXIST;
                 }
@@ -1044,7 +1050,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
 {
         static struct node node; /* it is large, and there is one */
         struct node *n = &node;
-        enum srv_exit status = SRV_EXIT_DRAINED;
+        enum srv_exit status = SRV_EXIT_DRAINED, failed = SRV_EXIT_FAILED;
         struct srv_error error = {""};
         unsigned i;
         int rv;
@@ -1069,11 +1075,13 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
                 if (n->signo == 0 && !n->distrusts) {
-                        if (is_replaced(n))
-                                srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->number,
-                                        cl_view_member(&n->view, n->settings->number)->node.address);
-                        else
+                        if (is_replaced(n)) {
+                                failed = SRV_EXIT_NOT_STARTED;
+                                fail_replaced(n, &error);
+                                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                        } else {
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
+                        }
                 }
                 get_others_ready(n);
                 end_node_gateway(n);
@@ -1082,7 +1090,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 srv_folders_settle(&n->folders, SETTLE_MS);
                 n->kept = 0;
                 keep_seen(n); /* what begins anew knows no more than the folders say */
-                status = n->signo != 0 ? SRV_EXIT_DRAINED : SRV_EXIT_FAILED; /* one that cannot begin anew has failed */
+                status = n->signo != 0 ? SRV_EXIT_DRAINED : failed; /* one that cannot begin anew has failed */
         } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 n->distrusts = true;

@@ -524,6 +524,25 @@ def test_settings_are_those_of_the_start(cluster):
     assert "--config=/proc/self/fd/" in subprocess.run(["pgrep", "-a", "-P", str(leader.process.pid)], capture_output=True, text=True, check=True).stdout
 
 
+def test_a_copy_of_a_machine():
+    """The later one is the node. The other one ends, and is not to be started again: the two would replace each other for ever."""
+    with Cluster(nodes=1) as cluster:
+        cluster.start()
+        node, copy = cluster.nodes[1], Node(cluster, 1, drives=0)
+        copy.folder = cluster.folder / "copy"
+        node.kill()
+        shutil.copytree(node.folder, copy.folder)
+        copy.drives, copy.log = [copy.folder / drive.name for drive in node.drives], copy.folder / "millraced.log"
+        node.spawn().wait_said("is ready")
+        try:
+            copy.spawn().wait_said("is ready")
+            assert node.process.wait(60 * PATIENCE) == 2
+            assert f"another process has entered the cluster as n1, at 127.0.0.1:{copy.links}: this one ends. Of two machines with one name" in node.said()
+            assert copy.process.poll() is None
+        finally:
+            copy.kill()
+
+
 def test_folders_of_others(cluster):
     cluster.cli("cluster", "cert", "node", cluster.certs, "n9")
     stranger = Node(cluster, 9, drives=0)
