@@ -233,6 +233,13 @@ static int node_take_number(struct node *n, struct srv_error *error)
         return 0;
 }
 
+static bool is_removed(const struct node *n)
+{
+        const struct cl_member *self = cl_view_member(&n->view, n->settings->number);
+
+        return self != NULL && self->node.state == CL_NODE_GONE;
+}
+
 /* 0, -EAGAIN: not now, or an error with a line. */
 static int try_to_join(struct node *n, struct srv_error *error)
 {
@@ -244,7 +251,7 @@ static int try_to_join(struct node *n, struct srv_error *error)
         if (!srv_folders_belong(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: this is another machine, or its disks are not there",
                                 (unsigned)n->settings->number);
-        if (srv_folders_drained(&n->folders, &n->view))
+        if (!is_removed(n) && srv_folders_drained(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %s was drained: a machine that joins the cluster anew needs another name, and empty folders", n->link.name);
         node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = n->settings->number, .node = &self, .view = &n->view, .done = node_joined};
@@ -757,7 +764,7 @@ static void serve_node(struct node *n)
         struct srv_error error;
 
         set_prepares(n, true);
-        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !is_removed(n) && !n->distrusts) {
                 node_take_view(n);
                 if (n->folders.seen.generation.number == 0)
                         node_seen(n, &n->folders.seen);
@@ -1032,8 +1039,10 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
                 if (n->signo == 0 && !n->distrusts) {
-                        status = SRV_EXIT_FAILED;
-                        if (is_replaced(n))
+                        status = is_removed(n) ? SRV_EXIT_NOT_STARTED : SRV_EXIT_FAILED;
+                        if (is_removed(n))
+                                srv_log(SRV_LOG_ERROR, "this node, %s, was removed from the cluster", n->link.name);
+                        else if (is_replaced(n))
                                 srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->number,
                                         cl_view_member(&n->view, n->settings->number)->node.address);
                         else
