@@ -242,35 +242,36 @@ class Demo:
         pool, _ = self.figures()
         return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0
 
+    def live_bytes(self, number):
+        """Of shards on that node's drives."""
+        return sum(value for name, of, value in self.figures()[1] if name == "millrace_drive_data_live_bytes" and of == number)
+
+    def say_moved(self, what, moved, least):
+        print(f"  {what}: {moved / MIB:.0f} MiB were moved, {moved / max(least, 1):.2f} of the least possible")
+        if moved > MOVED_MOST * least:
+            raise Wrong(f"{moved / least:.2f} of the least possible was moved")
+
     def come_and_go(self):
-        """Seconds that each took, and bytes of shards that the drained node held, and that were written for it."""
-        first, spent = self.cluster.nodes[1], time.monotonic()
+        """What a node that comes is given is the least that it can be; of one that goes it is what it holds."""
+        first = self.cluster.nodes[1]
         self.begin_work()
         try:
-            with Progress("a fourth node comes, with four empty folders"):
-                node = self.cluster.new_node()
-                self.cluster.cli(node, "admin", "cluster", "node", "add", str(node.machine))
-            self.cluster.pool_drives += self.cluster.drives
-            came, spent = time.monotonic() - spent, time.monotonic()
-            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
-            pool, drives = self.figures()
-            held = sum(value for name, number, value in drives if name == "millrace_drive_data_live_bytes" and number == first.machine)
-            with Progress("the first node is drained"):
-                self.cluster.cli(node, "admin", "cluster", "node", "drain", str(first.machine))
-            self.cluster.pool_drives -= self.cluster.drives
-            went = time.monotonic() - spent
-            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
-            moved = self.figures()[0]["millrace_rebuilt_bytes_total"] - pool["millrace_rebuilt_bytes_total"]
+            node = self.cluster.new_node()
+            before = self.figures()[0]["millrace_rebuilt_bytes_total"]
+            self.event("a fourth node comes", lambda: self.change(node, "add", node.machine, self.cluster.drives))
+            after, given = self.figures()[0]["millrace_rebuilt_bytes_total"], self.live_bytes(node.machine)
+            self.say_moved(f"node {node.machine} holds {given / MIB:.0f} MiB of shards", after - before, given)
+            held = self.live_bytes(first.machine)
+            self.event("the first node is drained", lambda: self.change(node, "drain", first.machine, -self.cluster.drives))
+            self.say_moved(f"node {first.machine} held {held / MIB:.0f} MiB of shards", self.figures()[0]["millrace_rebuilt_bytes_total"] - after, held)
         finally:
             self.end_work()
         self.cluster.retire(first)
-        print(f"  node {node.machine} was a part of the pool after {came:.0f} s, and node {first.machine} was drained after {went:.0f} s more: it held "
-              f"{held / MIB:.0f} MiB of shards, and {moved / MIB:.0f} MiB were moved, {moved / max(held, 1):.2f} of the least possible")
-        if moved > MOVED_MOST * held:
-            raise Wrong(f"{moved / held:.2f} of the least possible was moved")
-        for worker in self.workers:
-            if worker.wrong is not None:
-                raise Wrong(worker.wrong)
+
+    def change(self, node, action, number, drives):
+        self.cluster.cli(node, "admin", "cluster", "node", action, str(number))
+        self.cluster.pool_drives += drives
+        self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
 
     def run(self, etcd_seconds):
         with Progress("starting three nodes of four folders each, and etcd"):
