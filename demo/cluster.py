@@ -9,6 +9,7 @@ compared, through each node. Exits 0 only if all of it is there. Needs root.
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import random
 import re
 import signal
@@ -237,41 +238,39 @@ class Demo:
         drives = [(name, int(node), float(value)) for name, node, value in re.findall(r'^(\w+)\{drive="\w+",path="remote:(\d+)/[^}]*\} (\S+)$', body, re.M)]
         return pool, drives
 
-    def settled(self):
+    def settled(self, node):
         """Nothing is being moved."""
         pool, _ = self.figures()
-        return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0
+        drives = json.loads(self.cluster.cli(node, "admin", "drive", "status", "--json"))["drives"]
+        return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0 \
+            and not any(drive["filling"] or drive["adding"] or drive["leaving"] for drive in drives)
 
-    def live_bytes(self, number):
-        """Of shards on that node's drives."""
-        return sum(value for name, of, value in self.figures()[1] if name == "millrace_drive_data_live_bytes" and of == number)
-
-    def say_moved(self, what, moved, least):
-        print(f"  {what}: {moved / MIB:.0f} MiB were moved, {moved / max(least, 1):.2f} of the least possible")
-        if moved > MOVED_MOST * least:
-            raise Wrong(f"{moved / least:.2f} of the least possible was moved")
+    def of_node(self, number, *names):
+        return sum(value for name, of, value in self.figures()[1] if name in names and of == number)
 
     def come_and_go(self):
-        """What a node that comes is given is the least that it can be; of one that goes it is what it holds."""
-        first = self.cluster.nodes[1]
+        """What is live on a node that has come is the least that it can have been given; of one that goes it is what it holds."""
+        first, live = self.cluster.nodes[1], ("millrace_drive_log_live_bytes", "millrace_drive_data_live_bytes")
         self.begin_work()
         try:
             node = self.cluster.new_node()
-            before = self.figures()[0]["millrace_rebuilt_bytes_total"]
             self.event("a fourth node comes", lambda: self.change(node, "add", node.machine, self.cluster.drives))
-            after, given = self.figures()[0]["millrace_rebuilt_bytes_total"], self.live_bytes(node.machine)
-            self.say_moved(f"node {node.machine} holds {given / MIB:.0f} MiB of shards", after - before, given)
-            held = self.live_bytes(first.machine)
+            given, written = self.of_node(node.machine, *live), self.of_node(node.machine, "millrace_drive_written_bytes_total")
+            print(f"  node {node.machine} holds {given / MIB:.0f} MiB, and {written / MIB:.0f} MiB were written to it")
+            held, before = self.of_node(first.machine, "millrace_drive_data_live_bytes"), self.figures()[0]["millrace_rebuilt_bytes_total"]
             self.event("the first node is drained", lambda: self.change(node, "drain", first.machine, -self.cluster.drives))
-            self.say_moved(f"node {first.machine} held {held / MIB:.0f} MiB of shards", self.figures()[0]["millrace_rebuilt_bytes_total"] - after, held)
+            moved = self.figures()[0]["millrace_rebuilt_bytes_total"] - before
         finally:
             self.end_work()
         self.cluster.retire(first)
+        print(f"  node {first.machine} held {held / MIB:.0f} MiB of shards, and {moved / MIB:.0f} MiB were moved, {moved / max(held, 1):.2f} of the least possible")
+        if moved > MOVED_MOST * held:
+            raise Wrong(f"{moved / held:.2f} of the least possible was moved")
 
     def change(self, node, action, number, drives):
         self.cluster.cli(node, "admin", "cluster", "node", action, str(number))
         self.cluster.pool_drives += drives
-        self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
+        self.cluster.wait_until(lambda: self.settled(node), WHOLE_SECONDS, "until nothing was being moved")
 
     def run(self, etcd_seconds):
         with Progress("starting three nodes of four folders each, and etcd"):
