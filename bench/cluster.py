@@ -20,13 +20,13 @@ import tempfile
 from pathlib import Path
 
 from lib.machine import allow_many_files, machine, say
-from lib.nodes import GarageNodes, MillraceNodes, MinioNodes, OneNode, make_bucket, nodes_of, run_at_all
+from lib.nodes import GarageNodes, MillraceNodes, MinioNodes, OneNode, make_bucket, memory_of, nodes_of, run_at_all
 from lib.servers import Garage, Minio, find_program
 from lib.tables import number, table, times
 from tests.cluster.network import missing
 
 ROOT = Path(__file__).resolve().parent.parent
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 SMALL = ["--prefix", "s/", "--size", "4K"]
 LARGE = ["--prefix", "l/", "--size", "16M"]
 GROUPS = ["one", "three", "minio", "garage"]
@@ -40,6 +40,11 @@ PHASES = [
     ("PUT 16 MiB", "put", LARGE, 120, 6, 1.6, 1.5),
     ("GET 16 MiB", "get", LARGE, 600, 6, 1.6, 1.5),
 ]
+
+
+MEMORY = "memory"  # of each node: {process: bytes}
+NODE, LEADER = "millraced", "millraced-lead"
+MEMORY_MOST, LED_MOST_MIB = 1.1, 64
 
 
 def is_large(title):
@@ -74,6 +79,7 @@ def one_run(options, make, folder):
             if f["ops"] == 0:
                 raise RuntimeError(f"{group.name}: {phase[0]}: nothing succeeded")
             say(f"  {group.name}: {phase[0]}: {f['ops_s']:,.0f}/s, {f['cpu_s'] * 1e6 / f['ops']:,.0f} us of CPU each, {f['errors']} errors")
+        figures[MEMORY] = [memory_of(process) for process in group.processes()]
     finally:
         group.stop()
     return figures
@@ -122,6 +128,17 @@ def speed_table(rounds):
     return table(["throughput", "in", *names, "three / one", "three / minio", "three / garage"], rows)
 
 
+def memory_lines(rounds):
+    """Of node processes, and of those that lead: the median of each round's largest."""
+    def largest(group, process):
+        return statistics.median(max((node.get(process, 0) for node in r[group][MEMORY]), default=0) for r in rounds) / MIB
+    if not {"one", "three"} <= set(rounds[0]):
+        return []
+    node, one, leader = largest("three", NODE), largest("one", NODE), largest("three", LEADER)
+    return [f"memory that is no file's: one node {one:.0f} MiB; a node process of three {node:.0f} MiB, {against(node / max(one, 1), '≤', MEMORY_MOST)}; the process that leads "
+            f"{leader:.0f} MiB (≤ {LED_MOST_MIB} MiB{'' if leader <= LED_MOST_MIB else ': not reached'})"]
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=lambda text: Path(text).resolve(), default=ROOT / "build/release/millraced", help="millraced, with millrace beside it")
@@ -157,8 +174,8 @@ def main():
         rounds.append(figures)
         if options.json:
             options.json.write_text(json.dumps({"machine": machine(), "rounds": rounds}, indent=1), encoding="utf-8")
-    print(cpu_table(rounds) + "\n\n" + speed_table(rounds))
-    errors = sum(f["errors"] for r in rounds for phases in r.values() for f in phases.values())
+    print("\n\n".join([cpu_table(rounds), speed_table(rounds), *memory_lines(rounds)]))
+    errors = sum(phases[title]["errors"] for r in rounds for phases in r.values() for title, *_ in PHASES)
     print(f"\n{len(rounds)} rounds, {errors} errors, cluster_tls = {options.tls}; {machine()}")
     return 1 if errors else 0
 

@@ -21,7 +21,6 @@ import os
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -299,10 +298,10 @@ def cells(found, part):
 
 
 def verdict(event, found, noise):
-    """noise: the longest pause of a time in which nothing happened; None: not measured."""
+    """The longest of all times counts. noise: the longest pause of a time in which nothing happened; None: not measured."""
     if event.wanted is None:
         return "-"
-    missed = [longest for longest, most in ((statistics.median(f["event"][kind]["one"] for f in found), most) for kind, most in zip(("write", "read"), event.wanted))
+    missed = [longest for longest, most in ((max(f["event"][kind]["one"] for f in found), most) for kind, most in zip(("write", "read"), event.wanted))
               if longest > most]
     if not missed:
         return "reached"

@@ -34,7 +34,7 @@ static bool show_node(const json_t *node)
                json_array_size(json_object_get(node, "slots")), used, total, cli_printable(stdout, cli_json_text(node, "s3"), s3, sizeof(s3)));
         for (i = 0; i < json_array_size(folders); i++)
                 printf("      new folder %s\n", json_is_string(json_array_get(folders, i)) ? json_string_value(json_array_get(folders, i)) : "?");
-        return strcmp(state, "in") == 0 || strcmp(state, "new") == 0 || strcmp(state, "drained") == 0;
+        return strcmp(state, "in") == 0 || strcmp(state, "new") == 0 || strcmp(state, "drained") == 0 || strcmp(state, "removed") == 0;
 }
 
 static bool show_nodes(const json_t *answer)
@@ -94,7 +94,7 @@ static void say_progress(const json_t *answer, const json_t *node)
 /* What is asked for is over: it is in that state; or nothing is on its way in any more, though another drive of it is out. */
 static bool is_over(const char *state, const char *until)
 {
-        return strcmp(state, until) == 0 || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
+        return strcmp(state, until) == 0 || (strcmp(until, "drained") == 0 && strcmp(state, "removed") == 0) || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
 }
 
 /* Until the node is in that state. */
@@ -235,6 +235,8 @@ static int change_parts(struct cli_call *call, const char *action, const char *u
         int status = choose_parts(call, add, parts, &count);
         unsigned i;
 
+        if (status == CLI_OK && count == 0 && strcmp(action, "remove") == 0)
+                return CLI_OK; /* it was drained */
         if (status == CLI_OK && count == 0) {
                 cli_error("node %s: %s", call->argv[0], add ? "it has announced no new folders, or has not joined" : "it has no drives in any pool");
                 return CLI_FAILED;
@@ -262,7 +264,7 @@ static int change_node(struct cli_call *call, const char *action, const char *un
                 if (status == CLI_OK)
                         status = watch_node(call, until);
         }
-        if (status == CLI_OK && !call->quiet)
+        if (status == CLI_OK && done != NULL && !call->quiet)
                 printf("node %s %s\n", call->argv[0], done);
         free(parts);
         return status;
@@ -278,7 +280,36 @@ int cli_admin_node_drain(struct cli_call *call)
         return change_node(call, "drain", "drained", "is drained: it may be switched off. Its number is not used again.");
 }
 
+/* Whose drives are all gone has no rights in the cluster any more when that was asked for once more. A leader may see some moments later that those of another pool are gone. */
+static int take_rights(struct cli_call *call)
+{
+        static const struct timespec pause = {.tv_sec = 1};
+        unsigned looks;
+
+        for (looks = 0; looks <= LOST_MOST; looks++) {
+                json_t *answer = NULL;
+                int status = begin_change(call, "remove", NULL, false);
+                bool removed;
+
+                if (status == CLI_OK)
+                        status = cli_admin_ask(call, "GET", NODES_PATH, NULL, 200, 503, &answer);
+                removed = status == CLI_OK && strcmp(cli_json_text(node_named(answer, call->argv[0]), "state"), "removed") == 0;
+                json_decref(answer);
+                if (status != CLI_OK || removed)
+                        return status;
+                nanosleep(&pause, NULL);
+        }
+        cli_error("node %s: its drives are removed, and it is not known yet whether it has rights in the cluster: give the command again", call->argv[0]);
+        return CLI_FAILED;
+}
+
 int cli_admin_node_remove(struct cli_call *call)
 {
-        return change_node(call, "remove", "drained", "is removed. Its number is not used again.");
+        int status = change_node(call, "remove", "drained", NULL);
+
+        if (status == CLI_OK)
+                status = take_rights(call);
+        if (status == CLI_OK && !call->quiet)
+                printf("node %s is removed: the others refuse it. Its name and its number are not used again.\n", call->argv[0]);
+        return status;
 }

@@ -295,7 +295,8 @@ const struct cli_command cli_commands[] = {
          "The node's number is never used again.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_drain},
         {"admin cluster node remove", "NODE", "remove a node from a cluster that is gone for good",
-         "As drain, of a node that does not run any more: what its drives held is rebuilt on those of other nodes.\n",
+         "As drain, of a node that does not run any more: what its drives held is rebuilt on those of other nodes.\n"
+         "Then, and of a node that was drained at once, its rights end: the others refuse it.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
          "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"

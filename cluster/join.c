@@ -32,13 +32,17 @@ static bool differs(struct cl_join *join, const struct cl_member *member)
         const unsigned number = member->number;
         unsigned i;
 
+        if (number == join->number && other->state == CL_NODE_GONE) {
+                snprintf(join->text, sizeof(join->text), "node %u, %s, was removed from the cluster: a machine that joins it anew needs another name, and empty folders", number, other->name);
+                return false;
+        }
         if (number == join->number && strcmp(other->name, node->name) == 0)
                 return true;
         if (number == join->number) {
                 snprintf(join->text, sizeof(join->text), "node %u of the cluster is %s, and this is %s: its name must stay", number, other->name, node->name);
                 return false;
         }
-        if (strcmp(other->name, node->name) == 0 || strcmp(other->address, node->address) == 0) {
+        if (other->state != CL_NODE_GONE && (strcmp(other->name, node->name) == 0 || strcmp(other->address, node->address) == 0)) {
                 snprintf(join->text, sizeof(join->text), "%.60s at %.100s is node %u of the cluster already", node->name, node->address, number);
                 return false;
         }

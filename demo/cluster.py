@@ -9,6 +9,7 @@ compared, through each node. Exits 0 only if all of it is there. Needs root.
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import random
 import re
 import signal
@@ -237,40 +238,39 @@ class Demo:
         drives = [(name, int(node), float(value)) for name, node, value in re.findall(r'^(\w+)\{drive="\w+",path="remote:(\d+)/[^}]*\} (\S+)$', body, re.M)]
         return pool, drives
 
-    def settled(self):
+    def settled(self, node):
         """Nothing is being moved."""
         pool, _ = self.figures()
-        return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0
+        drives = json.loads(self.cluster.cli(node, "admin", "drive", "status", "--json"))["drives"]
+        return self.cluster.whole() and pool["millrace_healing"] == 0 and pool["millrace_objects_below_redundancy"] == 0 \
+            and not any(drive["filling"] or drive["adding"] or drive["leaving"] for drive in drives)
+
+    def of_node(self, number, *names):
+        return sum(value for name, of, value in self.figures()[1] if name in names and of == number)
 
     def come_and_go(self):
-        """Seconds that each took, and bytes of shards that the drained node held, and that were written for it."""
-        first, spent = self.cluster.nodes[1], time.monotonic()
+        """What is live on a node that has come is the least that it can have been given; of one that goes it is what it holds."""
+        first, live = self.cluster.nodes[1], ("millrace_drive_log_live_bytes", "millrace_drive_data_live_bytes")
         self.begin_work()
         try:
-            with Progress("a fourth node comes, with four empty folders"):
-                node = self.cluster.new_node()
-                self.cluster.cli(node, "admin", "cluster", "node", "add", str(node.machine))
-            self.cluster.pool_drives += self.cluster.drives
-            came, spent = time.monotonic() - spent, time.monotonic()
-            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
-            pool, drives = self.figures()
-            held = sum(value for name, number, value in drives if name == "millrace_drive_data_live_bytes" and number == first.machine)
-            with Progress("the first node is drained"):
-                self.cluster.cli(node, "admin", "cluster", "node", "drain", str(first.machine))
-            self.cluster.pool_drives -= self.cluster.drives
-            went = time.monotonic() - spent
-            self.cluster.wait_until(self.settled, WHOLE_SECONDS, "until nothing was being moved")
-            moved = self.figures()[0]["millrace_rebuilt_bytes_total"] - pool["millrace_rebuilt_bytes_total"]
+            node = self.cluster.new_node()
+            self.event("a fourth node comes", lambda: self.change(node, "add", node.machine, self.cluster.drives))
+            given, written = self.of_node(node.machine, *live), self.of_node(node.machine, "millrace_drive_written_bytes_total")
+            print(f"  node {node.machine} holds {given / MIB:.0f} MiB, and {written / MIB:.0f} MiB were written to it")
+            held, before = self.of_node(first.machine, "millrace_drive_data_live_bytes"), self.figures()[0]["millrace_rebuilt_bytes_total"]
+            self.event("the first node is drained", lambda: self.change(node, "drain", first.machine, -self.cluster.drives))
+            moved = self.figures()[0]["millrace_rebuilt_bytes_total"] - before
         finally:
             self.end_work()
         self.cluster.retire(first)
-        print(f"  node {node.machine} was a part of the pool after {came:.0f} s, and node {first.machine} was drained after {went:.0f} s more: it held "
-              f"{held / MIB:.0f} MiB of shards, and {moved / MIB:.0f} MiB were moved, {moved / max(held, 1):.2f} of the least possible")
+        print(f"  node {first.machine} held {held / MIB:.0f} MiB of shards, and {moved / MIB:.0f} MiB were moved, {moved / max(held, 1):.2f} of the least possible")
         if moved > MOVED_MOST * held:
             raise Wrong(f"{moved / held:.2f} of the least possible was moved")
-        for worker in self.workers:
-            if worker.wrong is not None:
-                raise Wrong(worker.wrong)
+
+    def change(self, node, action, number, drives):
+        self.cluster.cli(node, "admin", "cluster", "node", action, str(number))
+        self.cluster.pool_drives += drives
+        self.cluster.wait_until(lambda: self.settled(node), WHOLE_SECONDS, "until nothing was being moved")
 
     def run(self, etcd_seconds):
         with Progress("starting three nodes of four folders each, and etcd"):

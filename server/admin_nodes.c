@@ -141,8 +141,10 @@ static struct node_bytes count_node(const struct nodes *n, uint64_t slots)
         return sum;
 }
 
-static const char *node_state(const struct node_bytes *bytes, uint64_t all)
+static const char *node_state(const struct cl_member *member, const struct node_bytes *bytes, uint64_t all)
 {
+        if (member->node.state == CL_NODE_GONE)
+                return "removed";
         if (bytes->slots == 0) /* of those that are not gone */
                 return all != 0 ? "drained" : "new";
         if (bytes->leaving != 0)
@@ -169,7 +171,7 @@ static json_t *member_json(const struct nodes *n, const struct cl_member *member
                 json_array_append_new(ids, json_string(id));
         }
         return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:o, s:o}", "node", (int)member->number, "name", member->node.name, "address",
-                         member->node.address, "s3", member->node.s3, "state", node_state(&bytes, all), "slots", slots, "in", (int)bytes.in, "new_folders", ids,
+                         member->node.address, "s3", member->node.s3, "state", node_state(member, &bytes, all), "slots", slots, "in", (int)bytes.in, "new_folders", ids,
                          "used_bytes", srv_admin_number(bytes.used), "total_bytes", srv_admin_number(bytes.total));
 }
 
@@ -265,6 +267,8 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         if (member == NULL)
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
         all = node_slots(n->pool, member->number, &gone);
+        if (member->node.state == CL_NODE_GONE)
+                return srv_admin_error(409, "Removed", "that node was removed: a machine that joins again needs another name");
         if (all != 0 && all == gone)
                 return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another number");
         count = new_folders(n, member, &ids, folders);
@@ -351,6 +355,34 @@ static bool nodes_fit(const struct nodes *n, uint64_t slots, char why[200])
         return used <= room;
 }
 
+/* This process is one of that node's: it leads the pool there. */
+static bool member_is_here(const struct admin_request *request, const struct cl_member *member)
+{
+        return member != NULL && member->number == request->admin->link->settings->number;
+}
+
+/* It has no drives, in any pool. */
+static bool is_empty(const struct cl_view *view, uint16_t node)
+{
+        uint64_t gone;
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (node_slots(&view->pools[i], node, &gone) != gone)
+                        return false;
+        return true;
+}
+
+/* Other nodes refuse it from when they have read that: within a second. */
+static struct admin_answer take_rights(struct admin_request *request, const struct cl_member *member)
+{
+        int rv = member->node.state == CL_NODE_GONE ? 0 : srv_link_remove(request->admin->link, member);
+
+        if (rv == -EPERM)
+                return srv_admin_error(409, "Joined", "that node has entered the cluster meanwhile: switch it off, and ask again");
+        return change_begun(rv, 0);
+}
+
 static struct admin_answer take_node_out(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n, bool dead)
 {
         const struct cl_member *member = find_node(n, p);
@@ -362,13 +394,15 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
         if (member == NULL && !srv_admin_parameter_number(p, "node", &given))
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
         all = node_slots(n->pool, member != NULL ? member->number : (uint16_t)given, &gone);
+        if (dead && member != NULL && is_empty(&n->view, member->number) && !member_is_here(request, member))
+                return only_checks(p) ? change_begun(0, 0) : take_rights(request, member);
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
                 return change_begun(0, 0); /* it was given again, and is over */
         bytes = count_node(n, all & ~gone);
-        if (dead && bytes.in != 0)
-                return srv_admin_error(409, "InUse", "drives of that node are in use: drain it, or switch it off if it is gone for good");
+        if (dead && (bytes.in != 0 || member_is_here(request, member)))
+                return srv_admin_error(409, "InUse", "that node leads the pool, or drives of it are in use: drain it, or switch it off if it is gone for good");
         if (!dead && bytes.in == 0)
                 return srv_admin_error(409, "Out", "no drive of that node is in use: start it; if it is gone for good, remove it (admin cluster node remove)");
         if (bytes.leaving == bytes.slots)

@@ -328,6 +328,20 @@ int srv_link_report(struct srv_link *link, const char *name, const char *text, s
         return link_put_if(link, name, (struct cl_bytes){text, len}, CL_KEY_RESEED, 0, request_revision);
 }
 
+int srv_link_remove(struct srv_link *link, const struct cl_member *member)
+{
+        struct cl_node node = member->node;
+        char name[32], text[CL_JSON_MAX];
+        size_t len;
+
+        node.state = CL_NODE_GONE;
+        len = cl_node_write(&node, text);
+        if (len == 0)
+                return -ENOMEM;
+        snprintf(name, sizeof(name), "nodes/%u", (unsigned)member->number);
+        return link_put_if(link, name, (struct cl_bytes){text, len}, CL_KEY_NODE, member->number, member->revision);
+}
+
 /* ---- other nodes ----------------------------------------------------------------------------- */
 
 static void on_net_line(void *arg, const char *line)
@@ -480,11 +494,29 @@ static void set_peer(struct net *net, uint16_t own, const struct cl_member *memb
                 srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
 }
 
+/* A node that was removed is refused, whatever it shows. */
+static void remove_peers(struct net *net, const struct cl_member *member)
+{
+        unsigned pool;
+
+        for (pool = 0; pool <= CL_POOL_HOMES; pool++) {
+                struct net_peer *peer = net_peer_find(net, cl_party(member->number, pool));
+                int rv = peer == NULL ? 0 : net_peer_remove(peer);
+
+                if (rv != 0)
+                        srv_log(SRV_LOG_ERROR, "node %u, %s, was removed, and still has connections: %s", (unsigned)member->number, member->node.name, strerror(-rv));
+        }
+}
+
 /* All parties of a node: its node process, its gateway, and the processes that lead pools there, if they do. pools: a bit for each number. */
 static void set_peers(struct net *net, uint16_t own, const struct cl_member *member, uint32_t pools)
 {
         unsigned pool;
 
+        if (member->node.state == CL_NODE_GONE) {
+                remove_peers(net, member);
+                return;
+        }
         set_peer(net, own, member, member->number, 0);
         set_peer(net, own, member, cl_party(member->number, CL_POOL_HOMES), 0); /* nobody connects to a gateway */
         for (pool = 1; pool <= CL_POOLS_MAX; pool++)

@@ -93,6 +93,8 @@ int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size
 int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision);
 /* The same, of a reseed's report: if the request is of that revision yet. */
 int srv_link_report(struct srv_link *link, const char *name, const char *text, size_t len, int64_t request_revision);
+/* A member has no rights any more, for good: 0, -EPERM: its entry is another by now, -ENOMEM, or what etcd's client says. */
+int srv_link_remove(struct srv_link *link, const struct cl_member *member);
 /* A line for the log, from any thread. */
 void srv_link_say(struct srv_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void srv_link_wake(struct srv_link *link);

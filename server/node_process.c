@@ -241,6 +241,13 @@ static int node_take_number(struct node *n, struct srv_error *error)
         return 0;
 }
 
+static bool is_removed(const struct node *n)
+{
+        const struct cl_member *self = cl_view_member(&n->view, n->settings->number);
+
+        return self != NULL && self->node.state == CL_NODE_GONE;
+}
+
 /* 0, -EAGAIN: not now, -ENOSPC: etcd is full, or an error with a line. */
 static int try_to_join(struct node *n, struct srv_error *error)
 {
@@ -252,7 +259,7 @@ static int try_to_join(struct node *n, struct srv_error *error)
         if (!srv_folders_belong(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: this is another machine, or its disks are not there",
                                 (unsigned)n->settings->number);
-        if (srv_folders_drained(&n->folders, &n->view))
+        if (!is_removed(n) && srv_folders_drained(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %s was drained: a machine that joins the cluster anew needs another name, and empty folders", n->link.name);
         node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = n->settings->number, .node = &self, .view = &n->view, .done = node_joined};
@@ -771,7 +778,7 @@ static void serve_node(struct node *n)
         struct srv_error error;
 
         set_prepares(n, true);
-        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !is_removed(n) && !n->distrusts) {
                 node_take_view(n);
                 if (n->folders.seen.generation.number == 0)
                         node_seen(n, &n->folders.seen);
@@ -1046,6 +1053,24 @@ static void end_node_gateway(struct node *n)
         srv_standby_begin(n->standby);
 }
 
+/* It was not told to end: the status for that. Who would only come back to what ended it is not to be started again. */
+static enum srv_exit say_why_it_ends(const struct node *n)
+{
+        struct srv_error error;
+
+        if (is_removed(n)) {
+                srv_log(SRV_LOG_ERROR, "this node, %s, was removed from the cluster", n->link.name);
+                return SRV_EXIT_NOT_STARTED;
+        }
+        if (is_replaced(n)) {
+                fail_replaced(n, &error);
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                return SRV_EXIT_NOT_STARTED;
+        }
+        srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
+        return SRV_EXIT_FAILED;
+}
+
 enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv[])
 {
         static struct node node; /* it is large, and there is one */
@@ -1074,15 +1099,8 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 if (!n->distrusts || n->signo != 0) /* systemd would kill what begins anew */
                         srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
-                if (n->signo == 0 && !n->distrusts) {
-                        if (is_replaced(n)) {
-                                failed = SRV_EXIT_NOT_STARTED;
-                                fail_replaced(n, &error);
-                                srv_log(SRV_LOG_ERROR, "%s", error.text);
-                        } else {
-                                srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
-                        }
-                }
+                if (n->signo == 0 && !n->distrusts)
+                        failed = say_why_it_ends(n);
                 get_others_ready(n);
                 end_node_gateway(n);
                 if (!n->distrusts)

@@ -3,7 +3,7 @@
 
     check_long.py [--points N] [--hours H] [--jobs N] [--build build/release] [--state FOLDER] [--first SEED] [--again]
 
-Both simulators (tests/sim/README.md) run portions of seeds, each another: histories, and sweeps, in which one allocation or I/O after the other fails.
+The simulators (tests/sim/README.md) run portions of seeds, each another: histories, and sweeps, in which one allocation or I/O after the other fails.
 A point is a power cut, a kill, or a fault that was met in a history; a run of a sweep is one, whatever else it meets. What was run is kept in FOLDER
 (build/long), for these very programs: when it is begun again it goes on behind the last portion, and other programs begin anew. --again begins anew in
 any case. It ends when there are enough points, or after H hours. The last line is the sum; exit status 1 if a history failed, 2 if too few points
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KINDS = [
     ("histories of stores", "sim", ["--seeds"], 400, 50),
     ("histories of a drive", "simdrive", ["--seeds"], 200, 35),
+    ("histories of nodes", "simnodes", ["--seeds"], 200, 50),
     ("sweeps of stores", "sim", ["--runs", "100", "--sweep"], 8, 10),
     ("sweeps of a drive", "simdrive", ["--runs", "100", "--sweep"], 8, 5),
 ]
@@ -35,7 +36,7 @@ LOST = re.compile(r"lost|gone|is missing|not there|forgotten|unreadable|gives \d
 
 def programs_digest(build):
     digest = hashlib.sha256()
-    for program in ("sim", "simdrive"):
+    for program in sorted({kind[1] for kind in KINDS}):
         digest.update((build / program).read_bytes())
     return digest.hexdigest()[:16]
 

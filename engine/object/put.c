@@ -384,13 +384,15 @@ static void put_synced(struct eng_op *op)
         put_step(put);
 }
 
+/* A drive that has left, or is not reached, is not asked: to connect to a node that is dead takes seconds. */
 static int send_syncs(struct eng_put *put)
 {
+        const eng_mask asked = put->el->view.in & put->el->view.up;
         unsigned i, n = 0;
 
         assert(put->state == PUT_FLUSH && put->in_flight == 0);
         for (i = 0; i < put->store->drive_count; i++)
-                if ((put->touched & eng_bit(i)) && eng_put_is_new(put, i)) {
+                if ((put->touched & eng_bit(i)) && ((asked & eng_bit(i)) == 0 || eng_put_is_new(put, i))) {
                         eng_put_lose_drive(put, i);
                         put->touched &= ~eng_bit(i);
                 }

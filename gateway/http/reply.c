@@ -23,6 +23,9 @@
 #define NO_VALUE " " /* the library refuses ""; who reads takes blanks off */
 #define SERVER_NAME "millrace"
 
+#define NOT_REACHED "Too few drives of the pool that this is about answer now, or nobody leads it. Please try again."
+#define NOT_CURRENT "Another node may lead the pool that this is about, so what this one knows may be old. Please try again."
+
 bool gw_answered(const struct gw_request *req)
 {
         return req->answer.status != 0;
@@ -233,7 +236,7 @@ void gw_reply_error(struct gw_request *req, enum s3_error error, const char *mes
 
 void gw_reply_errno(struct gw_request *req, int rv, enum gw_about about)
 {
-        gw_reply_error(req, gw_error_of(rv, about), NULL);
+        gw_reply_error(req, gw_error_of(rv, about), rv == -EHOSTDOWN ? NOT_REACHED : NULL);
 }
 
 void gw_reply_no_memory(struct gw_request *req)
@@ -317,13 +320,22 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
 static void unsay(struct gw_request *req)
 {
         struct gw_answer *a = &req->answer;
+        char *text = NULL;
+        size_t len = 0;
 
         if (a->status >= 500 || gw_answer_is_current(req))
                 return;
-        a->body = GW_ANSWER_EMPTY;
+        free(a->buffer);
         a->status = 503;
         a->error_code = "ServiceUnavailable";
         a->header_count = 0;
+        if (!req->is_head)
+                error_text(req, S3_ERR_SERVICE_UNAVAILABLE, NOT_CURRENT, NULL, &text, &len);
+        if (text != NULL)
+                gw_reply_header(req, "Content-Type", error_type(req));
+        a->body = text != NULL ? GW_ANSWER_BUFFER : GW_ANSWER_EMPTY;
+        a->buffer = text;
+        a->size = len;
 }
 
 bool gw_reply_queue(struct gw_request *req)

@@ -1,6 +1,7 @@
 """A cluster's pool grows, heals and shrinks while it is written to: drives are added and replaced, a node comes, another is drained."""
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -216,16 +217,25 @@ def test_dead_node_is_removed(cluster):
     leader = cluster.wait_leader().number
     dead = leader if leader != 4 else 3
     assert "are in use" in admin(cluster, node, "cluster", "node", "remove", dead, status=1)
-    cluster.nodes[dead].kill()
-    shutil.rmtree(cluster.nodes[dead].folder)
+    gone = cluster.nodes.pop(dead)
+    processes = [gone.process.pid, *map(int, subprocess.run(["pgrep", "-P", str(gone.process.pid)], capture_output=True, text=True, check=False).stdout.split())]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)  # it is back when it has been removed
 
     def is_out():
         nodes = (ask(cluster, "cluster", "node", "status") or {"nodes": []})["nodes"]
-        assert not any(n["node"] == dead and n["state"] == "drained" for n in nodes), nodes
+        assert not any(n["node"] == dead and n["state"] in ("drained", "removed") for n in nodes), nodes
         return any(n["node"] == dead and n["in"] == 0 for n in nodes)
     wait_until(is_out, 60, f"node {dead} is out", cluster.said)
-    del cluster.nodes[dead]
-    admin(cluster, node, "cluster", "node", "remove", dead)
+    assert "the others refuse it" in admin(cluster, node, "cluster", "node", "remove", dead)
+    assert any(n["node"] == dead and n["state"] == "removed" for n in ask(cluster, "cluster", "node", "status")["nodes"])
     at_rest(cluster, 6)
     for n in cluster.nodes.values():
         check(cluster, n, objects)
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
+    assert gone.process.wait(60 * PATIENCE) == 2
+    assert "was removed from the cluster" in gone.said()
+    status, said = gone.run()
+    assert status == 2 and "was removed from the cluster" in said, (status, said)
+    assert "was removed" in admin(cluster, node, "cluster", "node", "add", dead, status=1)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ec.h"
+#include "engine/home/home.h"
 #include "tests/sim/sim_content.h"
 #include "tests/sim/sim_loss.h"
 
@@ -220,11 +221,22 @@ static void wake_get(void *arg)
                 client_later(c, 0, pull);
 }
 
+/* A thread that opens a drive may take seconds to begin; its home serves without that drive meanwhile. */
+static bool drives_open(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; store->home != NULL && i < ENG_DRIVES_MAX; i++)
+                if (store->home->slots[i].opening)
+                        return false;
+        return true;
+}
+
 static void end_get(struct client *c, int rv)
 {
         bool lost = rv == -EIO && c->get != NULL && loss_meets(c->content, c->offset, c->end);
 
-        if (world.reads_last && rv != 0 && rv != ENG_GET_BUSY && rv != -EAGAIN)
+        if (world.reads_last && rv != 0 && rv != ENG_GET_BUSY && rv != -EAGAIN && drives_open(c->store))
                 sim_fail("client %u: get of key %u, content %u, which had begun, ends with %d at %llu", c->number, c->key, c->content, rv,
                          (unsigned long long)c->offset);
         eng_get_close(c->get);

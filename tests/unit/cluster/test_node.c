@@ -335,6 +335,7 @@ static void test_join(void **state)
 {
         struct cl_node a = node_named("a", "h:1", 1), b = node_named("b", "h:2", 3), other;
         static struct cl_join join;
+        char text[CL_JSON_MAX] = "";
         struct cl_view *view;
 
         assert_int_equal(join_as(1, &a, &join), 0);
@@ -358,11 +359,23 @@ static void test_join(void **state)
         assert_int_equal(join_as(1, &other, &join), 0); /* it has moved */
         put_key(CL_KEY_BOOT, 1, "{\"boot\":16777215,\"claim\":\"00000000000000000000000000000000\"}");
         assert_int_equal(join_as(1, &other, &join), -EOVERFLOW);
+        other = b;
+        other.boot = 3;
+        other.state = CL_NODE_GONE;
+        assert_true(cl_node_write(&other, text) > 0);
+        put_key(CL_KEY_NODE, 2, text);
+        assert_int_equal(join_as(2, &b, &join), -EEXIST);
+        assert_non_null(strstr(join.text, "was removed from the cluster"));
+        other = node_named("new", "h:2", 7);
+        assert_int_equal(join_as(4, &other, &join), 0); /* at the address that it had */
+        other = node_named("newer", "h:4", 4);
+        assert_int_equal(join_as(5, &other, &join), -EEXIST); /* with a folder of it */
+        other = node_named("new", "h:2", 7);
         etcd.lose_answers = 2;
-        assert_int_equal(join_as(2, &b, &join), 0); /* found out to be done (R1) */
+        assert_int_equal(join_as(4, &other, &join), 0); /* found out to be done (R1) */
         me_set_silent(&etcd, true);
         seen.view.revision = 1;
-        join = (struct cl_join){.etcd = &etcd.etcd, .cluster = "c1", .number = 2, .node = &b, .view = &seen.view, .done = join_answered};
+        join = (struct cl_join){.etcd = &etcd.etcd, .cluster = "c1", .number = 4, .node = &other, .view = &seen.view, .done = join_answered};
         sem_init(&answered, 0, 0);
         call_on_loop(begin_join, &join);
         wait_for(&answered);
