@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import socket
 import subprocess
 
 import pytest
@@ -27,8 +28,10 @@ class Plain(Node):
                                           f"listen = 127.0.0.1:{self.s3}", f"admin = 127.0.0.1:{self.admin}", *(f"drive = {drive}" for drive in self.drives),
                                           "loops = 1", "memory = 64MiB", "log_file_size = 4MiB", "segment_size = 16MiB", "full_reserve = 1MiB"]) + "\n")
 
+    notify = None  # a socket in place of systemd's
+
     def command(self):
-        return WRAP + [str(PROGRAM), "--config", str(self.config), *self.options]
+        return ([] if self.notify is None else ["env", f"NOTIFY_SOCKET={self.notify}"]) + WRAP + [str(PROGRAM), "--config", str(self.config), *self.options]
 
 
 def make(names, drives=2):
@@ -59,6 +62,13 @@ def init(cluster, *options, status=0, types=None):
     return done.stdout + done.stderr
 
 
+def wait_told(cluster, what):
+    """The first node has told its service manager that; what it told before is forgotten."""
+    cluster.manager.settimeout(60 * PATIENCE)
+    while cluster.manager.recv(4096).decode() != what:
+        pass
+
+
 @pytest.fixture(scope="module")
 def cluster():
     with make(["alpha", "node-7", "beta"]) as c:
@@ -66,8 +76,12 @@ def cluster():
         for drive, number in zip(c.nodes[2].drives, (0, 99)):  # as processes leave them that ended before they had joined, or before etcd was made anew
             (drive / "NODE").write_text(json.dumps({"cluster": c.name, "node": number, "name": "node-7", "drive": os.urandom(16).hex(), "made": False, "etcd": "0" * 16,
                                                     "generation": 0, "random": "0" * 16, "revision": 0}))
+        c.nodes[1].notify = c.folder / "notify"
+        c.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        c.manager.bind(str(c.nodes[1].notify))
         for node in c.nodes.values():
             node.spawn()
+        wait_told(c, "READY=1\nSTATUS=waits for the cluster to be made: millrace admin cluster init, or adopt")  # who started it may type that now
         said = init(c, "--nodes", "alpha,node-7,beta")
         assert "Nothing was done" in said and "3+2" in said and "2 drives, or 1 nodes" in said and "alpha" in said, said
         said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", types=b"no\n")
@@ -76,7 +90,9 @@ def cluster():
         assert "2+2" in said and "is made" in said, said
         c.wait_leader()
         c.wait_serving()
+        wait_told(c, "READY=1\nSTATUS=serves")
         yield c
+        c.manager.close()
 
 
 def test_secrets_are_never_replaced(cluster):
@@ -228,6 +244,18 @@ def test_status(cluster):
     leader.spawn()
     for node in cluster.nodes.values():
         whole(cluster, node)
+
+
+def test_a_start_that_waits_for_etcd_has_ended(cluster):
+    """As far as the service manager knows: it boots the machine further."""
+    node = cluster.nodes[1]
+    cluster.etcd.kill()
+    node.kill()
+    node.spawn()
+    wait_told(cluster, "READY=1\nSTATUS=waits for etcd")
+    cluster.etcd.start()
+    wait_told(cluster, "READY=1\nSTATUS=serves")
+    whole(cluster, node)
 
 
 def test_a_store_of_one_machine_is_no_cluster(tmp_path):
