@@ -181,6 +181,7 @@ int srv_doctor_cluster(const struct srv_settings *settings)
         srv_find(SRV_FOUND_GOOD, "node", NULL, "%s of the cluster %s", settings->node, settings->cluster);
         for (i = 0; i < settings->drive.count; i++)
                 find_folder(settings, settings->drive.item[i]);
+        srv_doctor_files(settings);
         srv_doctor_certificate(settings);
         find_secrets(settings);
         srv_doctor_etcd(settings);

@@ -19,6 +19,9 @@ int srv_doctor_cluster(const struct srv_settings *settings);
 /* Of all so far. */
 unsigned srv_find_mends(void);
 
+/* doctor_files.c: whether the user whose the folders are can read what the settings name. */
+void srv_doctor_files(const struct srv_settings *settings);
+
 /* doctor_tls.c: the node's own certificate. */
 void srv_doctor_certificate(const struct srv_settings *settings);
 /* A node at its address: whether it is reached, how fast, by whose certificate, and in packets of what size. */

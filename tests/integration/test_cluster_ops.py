@@ -215,6 +215,24 @@ def test_doctor(cluster):
         cluster.nodes[3].spawn()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_doctor_looks_as_the_daemons_user(cluster):
+    """As files are that root has copied: the node's certificate and the CA's can be read, keys and secrets cannot, until they are the user's."""
+    node = Plain(cluster, 8, "beta")
+    secret = [node.config.parent / name for name in ("beta.key", "key", "root-credentials")]
+    for path in node.config.parent.iterdir():
+        path.chmod(0o600 if path in secret else 0o644)
+    for drive in node.drives:
+        os.chown(drive, 65534, 65534)
+    cluster.folder.chmod(0o711)
+    found, said = doctor(cluster, cluster.nodes[1], node.config)
+    assert [mark for mark, _ in found["files"]] == ["MEND"] * 3 and all(f"{path}: the user" in said for path in secret), said
+    for path in secret:
+        os.chown(path, 65534, 65534)
+    found, said = doctor(cluster, cluster.nodes[1], node.config)
+    assert [mark for mark, _ in found["files"]] == ["ok"], said
+
+
 def test_status(cluster):
     """At any node: who is there, who leads; a node that is away is named at once, and with etcd and all leaders away there is an answer, too."""
     for node in cluster.nodes.values():
