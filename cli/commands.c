@@ -312,9 +312,9 @@ const struct cli_command cli_commands[] = {
         {"doctor", "", "examine this machine and the endpoint, and say what to mend",
          "Looks at the kernel, io_uring, limits, RDMA devices, the clock, the endpoint, the\n"
          "admin listener, and each folder given with --drive, in which it makes and deletes\n"
-         "one file. With --settings also at a node of a cluster: its name, folders, certificate and secrets, etcd's\n"
-         "health, clock and disk, and the way to each other node: round trip, TLS, MTU, clock. Exit status 1 if\n"
-         "something must be mended.\n",
+         "one file. With --settings also at the files that a daemon's settings name and, of a node of a cluster, at its\n"
+         "name, folders, certificate and secrets, etcd's health, clock and disk, and the way to each other node: round\n"
+         "trip, TLS, MTU, clock. Exit status 1 if something must be mended.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE) | CLI_HAS(SETTINGS), 0, 0, cli_doctor},
         {"bench", "[PHASE]...", "measure an S3 endpoint, any vendor's",
          "Stores, reads, lists and deletes objects of its own, phase after phase, and prints what each came\n"

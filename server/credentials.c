@@ -572,21 +572,28 @@ static void print_word(FILE *out, const char *name, const char *value)
         fprintf(out, "'\n");
 }
 
-int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error)
+int srv_credentials_find(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error)
 {
-        struct srv_credentials c = {.access_key = ""};
         struct places places;
         int rv;
 
         srv_fail(error, 0, "no root credentials on these drives");
-        rv = look_for_credentials(settings, &places, &c, error);
+        rv = look_for_credentials(settings, &places, out, error);
+        explicit_bzero(&places.keys, sizeof(places.keys));
+        free_credential_places(&places);
+        return rv;
+}
+
+int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error)
+{
+        struct srv_credentials c = {.access_key = ""};
+        int rv = srv_credentials_find(settings, &c, error);
+
         if (rv == 0) {
                 print_word(out, "AWS_ACCESS_KEY_ID", c.access_key);
                 print_word(out, "AWS_SECRET_ACCESS_KEY", c.secret_key);
         }
         explicit_bzero(&c, sizeof(c));
-        explicit_bzero(&places.keys, sizeof(places.keys));
-        free_credential_places(&places);
         return rv;
 }
 

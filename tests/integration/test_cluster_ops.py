@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
+from tests.support.ports import free_ports
 
 
 class Plain(Node):
@@ -149,6 +150,13 @@ def test_a_cluster_is_not_made_again_or_of_nodes_that_are_away(cluster):
     assert "named twice" in init(cluster, "--nodes", "alpha,alpha", status=2)
 
 
+def operate(cluster, *words, **env):
+    """(exit status, what it said), with nothing in the environment but what is given."""
+    done = subprocess.run([str(CLI), *map(str, words)], env={"PATH": os.environ["PATH"], "HOME": str(cluster.folder), **sanitizer_environment(), **env}, capture_output=True,
+                          text=True, timeout=60 * PATIENCE, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def millrace(cluster, node, *words):
     """(exit status, what it said)."""
     env = {"PATH": os.environ["PATH"], "HOME": str(cluster.folder), "MILLRACE_ENDPOINT": node.endpoint, "MILLRACE_ROOT_ACCESS_KEY": node.access_key,
@@ -179,13 +187,14 @@ def test_doctor(cluster):
     """Of a node that is as it should be: nothing to mend, and it goes on. Then one thing after the other is amiss."""
     node = cluster.nodes[1]
     cluster.wait_serving()
+    whole(cluster, node)
     found, said = doctor(cluster, node)
+    assert "MEND" not in said and "0 to mend" in said, said
     assert [mark for mark, _ in found["other node"]] == ["ok", "ok"] and [mark for mark, _ in found["TLS"]] == ["ok", "ok"], said
     assert [mark for mark, _ in found["MTU"]] == ["ok", "ok"] and len(found["clock"]) == 4 and all(mark == "ok" for mark, _ in found["clock"][1:]), said
     assert found["name"] == [("ok", f"alpha is node {json.loads((node.drives[0] / 'NODE').read_text())['node']}")] and found["cluster"][0][0] == "ok", said
     assert [mark for mark, _ in found["folder"]] == ["ok", "ok"] and found["cluster_cert"][0][0] == "ok" and found["its CA"][0][0] == found["its name"][0][0] == "ok", said
     assert [mark for mark, _ in found["etcd"]] == ["note", "ok"] and found["disk"][0][0] in ("ok", "note") and "a flush takes" in found["disk"][0][1], said  # one member
-    assert found["to the leader"][0][0] == "ok" and found["rate"][0][0] in ("ok", "note") and found["its clock"][0][0] == "ok", said
     for other in cluster.nodes.values():
         assert other.process.poll() is None and "runs twice" not in other.said(), other.said()
 
@@ -213,6 +222,39 @@ def test_doctor(cluster):
         assert "Connection refused" in amiss("other node", text)
     finally:
         cluster.nodes[3].spawn()
+
+
+def test_settings_say_whom_to_ask_and_as_whom(cluster):
+    """Commands as the page prints them, on a node, with nothing but its settings file."""
+    node = next(n for n in cluster.nodes.values() if n is not cluster.wait_leader())
+    whole(cluster, node)
+    settings = {"MILLRACE_SETTINGS": str(node.config)}
+    for words in (("doctor",), ("admin", "cluster", "status"), ("admin", "cluster", "node", "status"), ("admin", "drive", "status"), ("admin", "user", "list"), ("admin", "info")):
+        assert operate(cluster, *words, **settings)[0] == 0, operate(cluster, *words, **settings)
+        assert operate(cluster, *words, "--settings", node.config)[0] == 0, words
+    assert operate(cluster, "admin", "info")[0] != 0
+    # what is given counts
+    assert "127.0.0.1:1" in operate(cluster, "admin", "info", "--admin", "http://127.0.0.1:1", **settings)[1]
+    assert operate(cluster, "admin", "info", MILLRACE_ADMIN="http://127.0.0.1:1", **settings)[0] != 0
+    assert operate(cluster, "admin", "info", MILLRACE_ROOT_ACCESS_KEY="another", MILLRACE_ROOT_SECRET_KEY="anothers-secret", **settings)[0] != 0
+    code, said = operate(cluster, "admin", "info", "--settings", "/nowhere/at.all")
+    assert code == 2 and "/nowhere/at.all" in said, said
+    # the same as a configuration of the client
+    shown = subprocess.run([str(PROGRAM), "--config", str(node.config), "--show-client"], capture_output=True, text=True, check=True, timeout=60 * PATIENCE, env=sanitizer_environment()).stdout
+    (cluster.folder / "client").write_text(shown)
+    assert operate(cluster, "ls", "--config", cluster.folder / "client")[0] == 0, shown
+
+
+def test_doctor_says_what_it_does_not_measure(cluster):
+    leader = cluster.wait_leader()
+    follower = next(n for n in cluster.nodes.values() if n is not leader)
+    whole(cluster, follower)
+    assert "leads; the other nodes measure their ways to it" in operate(cluster, "doctor", "--settings", leader.config)[1]
+    said = operate(cluster, "doctor", "--settings", follower.config)[1]
+    assert f"node {follower.name} to {leader.name}: a call takes" in said and "MB/s from there to here" in said and "from this node's" in said, said
+    assert "not measured: the admin listener does not answer" in operate(cluster, "doctor", "--settings", follower.config, "--admin", "http://127.0.0.1:1")[1]
+    said = operate(cluster, "doctor", "--settings", follower.config, MILLRACE_ROOT_ACCESS_KEY="another", MILLRACE_ROOT_SECRET_KEY="anothers-secret")[1]
+    assert "not measured: the admin listener answers HTTP 403" in said, said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -274,6 +316,20 @@ def test_a_start_that_waits_for_etcd_has_ended(cluster):
     cluster.etcd.start()
     wait_told(cluster, "READY=1\nSTATUS=serves")
     whole(cluster, node)
+
+
+def test_settings_of_a_store_of_one_machine(tmp_path):
+    """Its credentials are on the drives, sealed."""
+    with Daemon(drives=1, credentials=False) as daemon:
+        daemon.port, daemon.admin_port = free_ports(2)
+        daemon.start()
+        config = tmp_path / "millrace.conf"
+        config.write_text(f"listen = 127.0.0.1:{daemon.port}\nadmin = *:{daemon.admin_port}\ndrive = {daemon.drives[0]}\nkey_file = {daemon.folder}/key\n")
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **sanitizer_environment()}
+        for words in ("admin info", "doctor", "admin user list"):
+            done = subprocess.run([str(CLI), *words.split(), "--settings", str(config)], capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env=env)
+            assert done.returncode == 0, done
+            assert words != "doctor" or ("of a store of one machine" in done.stdout and "to the leader" not in done.stdout), done
 
 
 def test_a_store_of_one_machine_is_no_cluster(tmp_path):
