@@ -306,6 +306,28 @@ def test_status(cluster):
         whole(cluster, node)
 
 
+def test_a_node_is_ready_for_the_next_to_restart(cluster):
+    """Where that is asked for: not before its own drives are in use, for a time. It serves meanwhile."""
+    node, other = cluster.nodes[2], cluster.nodes[3]
+    whole(cluster, node)
+
+    def ready(which, query):
+        answer = which.get(f"/health/ready{query}", which.admin)
+        return (answer or [0])[0]
+    wait_until(lambda: [ready(node, query) for query in ("", "?drives=in", "?drives=in&for=100000")] == [200] * 3, 60, "it knows all users", cluster.said)
+    assert [ready(node, query) for query in ("?drives=out", "?drives=", "?drives=in&for=x", "?drives=in&for=")] == [400] * 4
+    node.kill()
+    hidden = node.drives[0].with_suffix(".hidden")
+    node.drives[0].rename(hidden)
+    node.spawn()
+    wait_until(lambda: ready(node, "") == 200 and ready(node, "?drives=in&for=100000") == 503, 60, "it serves without a drive", cluster.said)
+    assert "of the 2 drives here" in node.get("/health/ready?drives=in&for=100000", node.admin)[2]
+    assert ready(other, "?drives=in&for=100000") == 200  # those of others are not its own
+    wait_until(lambda: ready(node, "?drives=in&for=2") == 200, 60, "it waits no longer", cluster.said)
+    hidden.rename(node.drives[0])
+    wait_until(lambda: ready(node, "?drives=in&for=100000") == 200, 90, "all its drives are in use", cluster.said)
+
+
 def test_a_start_that_waits_for_etcd_has_ended(cluster):
     """As far as the service manager knows: it boots the machine further."""
     node = cluster.nodes[1]
