@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import signal
 import socket
 import subprocess
 
@@ -352,6 +353,44 @@ def test_settings_of_a_store_of_one_machine(tmp_path):
             done = subprocess.run([str(CLI), *words.split(), "--settings", str(config)], capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env=env)
             assert done.returncode == 0, done
             assert words != "doctor" or ("of a store of one machine" in done.stdout and "to the leader" not in done.stdout), done
+
+
+def test_the_ca_is_changed_while_it_serves(cluster):
+    """As the page says: both CAs on all nodes, then new certificates, then the new CA alone; SIGHUP to each node each time. Who restarts then connects."""
+    certs = cluster.folder / "certs-2"
+    cluster.cli("cluster", "cert", "ca", certs, cluster.name)
+    cluster.cli("cluster", "cert", "node", certs, *(node.name for node in cluster.nodes.values()))
+    old, new = ((folder / "ca.crt").read_text() for folder in (cluster.certs, certs))
+
+    def everywhere(change):
+        for node in cluster.nodes.values():
+            change(node)
+            said = node.said().count("reloaded")
+            node.process.send_signal(signal.SIGHUP)
+            wait_until(lambda n=node, before=said: n.said().count("reloaded") > before, 30, "it reloads", node.said)
+            assert "stay as they are" not in node.said(), node.said()
+
+    def restarted(node):
+        assert node.terminate() == 0
+        node.spawn()
+        node.wait_said("is ready")
+        whole(cluster, node)
+
+    def give(node):
+        for end in ("crt", "key"):
+            (node.config.parent / f"{node.name}.{end}").write_bytes((certs / f"{node.name}.{end}").read_bytes())
+    first, second, third = cluster.nodes.values()
+    whole(cluster, first)
+    everywhere(lambda node: (node.config.parent / "ca.crt").write_text(old + new))
+    assert [mark for mark, _ in doctor(cluster, first)[0]["cluster_ca"]] == ["ok", "ok"]
+    give(first)
+    first.process.send_signal(signal.SIGHUP)
+    restarted(second)  # it meets a node with a certificate of the new CA
+    everywhere(give)
+    restarted(third)
+    everywhere(lambda node: (node.config.parent / "ca.crt").write_text(new))
+    restarted(first)
+    assert "MEND" not in doctor(cluster, first)[1]
 
 
 def test_a_store_of_one_machine_is_no_cluster(tmp_path):
