@@ -298,7 +298,7 @@ const struct cli_command cli_commands[] = {
          "As drain, of a node that does not run any more: what its drives held is rebuilt on those of other nodes.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
-         "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
+         "Into DIR/ca.crt and DIR/ca.key, which only its owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",
          CLI_HAS(HELP) | CLI_HAS(QUIET), 2, 2, cli_cluster_cert_ca},
         {"cluster secrets", "DIR", "make the secrets that all nodes of a cluster share",

@@ -19,7 +19,7 @@ struct own_drives {
         unsigned in, joining, others;
 };
 
-static void count_slots(struct own_drives *own, const struct eng_epoch_info *epoch, uint16_t node)
+static void count_own_slots(struct own_drives *own, const struct eng_epoch_info *epoch, uint16_t node)
 {
         unsigned i;
 
@@ -42,7 +42,7 @@ static int count_of_node(struct own_drives *own, struct srv_link *link)
 
         for (i = 0; rv == 0 && i < view->pool_count; i++)
                 if (view->pools[i].has_config)
-                        count_slots(own, &view->pools[i].epoch, link->settings->number);
+                        count_own_slots(own, &view->pools[i].epoch, link->settings->number);
         if (rv == 0)
                 cl_view_free(view);
         free(view);
