@@ -53,7 +53,7 @@
         X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
         X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
-        X(SETTINGS, "", "settings", "FILE", "millraced's settings on this node of a cluster: examine what they need")  \
+        X(SETTINGS, "", "settings", "FILE", "millraced's settings on this machine: addresses and credentials, where none are given")  \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
         X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")   \
@@ -140,6 +140,13 @@ extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
  * else the exit status to end with, everything having been said.
  */
 int cli_call_parse(int argc, char **argv, struct cli_call *call);
+/* Options of CLI_HAS() that it takes: those of its row, and --settings where it asks a daemon as its operator. */
+uint64_t cli_command_options(const struct cli_command *command);
+/*
+ * Takes endpoint, admin address, region and credentials of a daemon's settings file for those of `settings` that are at their
+ * defaults. quiet: what is amiss with the file is not said. 0 or CLI_USAGE. Main thread.
+ */
+int cli_settings_of_daemon(struct mr_settings *settings, const char *file, bool quiet);
 void cli_help(FILE *out, const struct cli_command *command); /* NULL: of the program */
 
 /*

@@ -8,6 +8,7 @@
 #include "cli.h"
 
 #include <jansson.h>
+#include <sys/types.h>
 
 /* Members of what a daemon sent; one that is missing or of another type reads as empty. */
 const char *cli_json_text(const json_t *object, const char *name);
@@ -32,6 +33,10 @@ int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, jso
 
 /* The daemon that lies beside this program; else that of the PATH. */
 void cli_find_daemon(char *out, size_t size);
+/* What becomes of what a daemon that is started says on its standard error: into the pipe, on ours, nowhere. */
+enum cli_daemon_says { CLI_DAEMON_SAYS, CLI_DAEMON_SAYS_HERE, CLI_DAEMON_IS_QUIET };
+/* Starts it with these settings for one action; what it writes comes out of *out, the caller's. -1: it cannot be started. */
+pid_t cli_start_daemon(const char *settings, const char *action, enum cli_daemon_says says, int *out);
 /* Becomes the program that args[0] names. Returns CLI_FAILED, and has said why, if it cannot. */
 int cli_run_daemon(char *const args[]);
 

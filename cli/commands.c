@@ -299,7 +299,7 @@ const struct cli_command cli_commands[] = {
          "Then, and of a node that was drained at once, its rights end: the others refuse it.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
-         "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
+         "Into DIR/ca.crt and DIR/ca.key, which only its owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",
          CLI_HAS(HELP) | CLI_HAS(QUIET), 2, 2, cli_cluster_cert_ca},
         {"cluster secrets", "DIR", "make the secrets that all nodes of a cluster share",
@@ -313,9 +313,9 @@ const struct cli_command cli_commands[] = {
         {"doctor", "", "examine this machine and the endpoint, and say what to mend",
          "Looks at the kernel, io_uring, limits, RDMA devices, the clock, the endpoint, the\n"
          "admin listener, and each folder given with --drive, in which it makes and deletes\n"
-         "one file. With --settings also at a node of a cluster: its name, folders, certificate and secrets, etcd's\n"
-         "health, clock and disk, and the way to each other node: round trip, TLS, MTU, clock. Exit status 1 if\n"
-         "something must be mended.\n",
+         "one file. With --settings also at the files that a daemon's settings name and, of a node of a cluster, at its\n"
+         "name, folders, certificate and secrets, etcd's health, clock and disk, and the way to each other node: round\n"
+         "trip, TLS, MTU, clock. Exit status 1 if something must be mended.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE) | CLI_HAS(SETTINGS), 0, 0, cli_doctor},
         {"bench", "[PHASE]...", "measure an S3 endpoint, any vendor's",
          "Stores, reads, lists and deletes objects of its own, phase after phase, and prints what each came\n"

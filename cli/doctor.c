@@ -29,6 +29,7 @@ void cli_find(struct cli_report *report, enum cli_finding finding, const char *w
 int cli_doctor(struct cli_call *call)
 {
         struct cli_report report = {0};
+        bool is_node = false;
 
         cli_doctor_kernel(&report);
         cli_doctor_limits(&report);
@@ -41,9 +42,9 @@ int cli_doctor(struct cli_call *call)
         for (unsigned i = 0; i < call->drive_count; i++)
                 cli_doctor_drive(&report, call->drives[i]);
         if (call->settings_file != NULL)
-                cli_doctor_node(&report, call->settings_file);
+                is_node = cli_doctor_node(&report, call->settings_file);
         cli_doctor_endpoint(&report, call->client, &call->settings);
-        if (call->settings_file != NULL)
+        if (is_node)
                 cli_doctor_leader(&report, call->client);
         printf("\n%u to mend, %u notes.\n", report.mends, report.notes);
         return report.mends == 0 ? CLI_OK : CLI_FAILED;

@@ -22,7 +22,7 @@ void cli_doctor_kernel(struct cli_report *report);                         /* ve
 void cli_doctor_limits(struct cli_report *report);                         /* memory locking, descriptors */
 void cli_doctor_rdma(struct cli_report *report, const char *class_folder); /* NULL: /sys/class/infiniband */
 void cli_doctor_verbs(struct cli_report *report);                          /* devices as the daemon would find them */
-void cli_doctor_node(struct cli_report *report, const char *settings); /* of a node: millraced looks */
+bool cli_doctor_node(struct cli_report *report, const char *settings); /* what millraced looks at; true: they are a cluster's node's */
 void cli_doctor_leader(struct cli_report *report, struct mr_client *client); /* how a running node reaches its leader */
 void cli_doctor_clock(struct cli_report *report);
 void cli_doctor_drive(struct cli_report *report, const char *folder);

@@ -20,6 +20,13 @@ static const struct {
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
+uint64_t cli_command_options(const struct cli_command *command)
+{
+        const bool of_operator = strncmp(command->name, "admin ", 6) == 0 && (command->options & CLI_HAS(ENDPOINT)) != 0;
+
+        return command->options | (of_operator ? CLI_HAS(SETTINGS) : 0);
+}
+
 static void help_option(FILE *out, unsigned id)
 {
         char left[64];
@@ -56,7 +63,7 @@ void cli_help(FILE *out, const struct cli_command *command)
                 command->arguments[0] != '\0' ? " " : "", command->arguments, command->summary[0] - 'a' + 'A',
                 command->summary + 1, command->details[0] != '\0' ? "\n" : "", command->details);
         for (unsigned id = 0; id < CLI_OPTION_COUNT; id++)
-                if ((command->options & UINT64_C(1) << id) != 0)
+                if ((cli_command_options(command) & UINT64_C(1) << id) != 0)
                         help_option(out, id);
 }
 
@@ -150,7 +157,7 @@ static void getopt_tables(const struct cli_command *command, struct option longs
         for (unsigned id = 0; id < CLI_OPTION_COUNT; id++) {
                 bool argument = options[id].argument[0] != '\0';
 
-                if ((command->options & UINT64_C(1) << id) == 0)
+                if ((cli_command_options(command) & UINT64_C(1) << id) == 0)
                         continue;
                 longs[count++] = (struct option){options[id].name, argument ? required_argument : no_argument, NULL,
                                                  256 + (int)id};
@@ -409,6 +416,8 @@ static int set_settings(struct cli_call *call, char *const values[CLI_OPTION_COU
                 cli_error("%s", why);
                 return CLI_USAGE;
         }
+        if (call->settings_file != NULL && cli_settings_of_daemon(&call->settings, call->settings_file, call->command->run == cli_doctor) != 0)
+                return CLI_USAGE;
         for (int id = 0; id < CLI_OPTION_COUNT; id++) {
                 if (values[id] == NULL || setting_of(id) == NULL)
                         continue;
@@ -416,6 +425,14 @@ static int set_settings(struct cli_call *call, char *const values[CLI_OPTION_COU
                         return cli_usage(call, "--%s: %s", options[id].name, why);
         }
         return -1;
+}
+
+/* NULL: not set, or empty. */
+static const char *options_environment(const char *name)
+{
+        const char *value = getenv(name);
+
+        return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 static int read_options(struct cli_call *call, int argc, char **argv)
@@ -438,6 +455,8 @@ static int read_options(struct cli_call *call, int argc, char **argv)
                 if (rv != -1)
                         return rv;
         }
+        if (call->settings_file == NULL && (cli_command_options(call->command) & CLI_HAS(SETTINGS)) != 0)
+                call->settings_file = options_environment("MILLRACE_SETTINGS");
         call->argc = argc - optind;
         call->argv = argv + optind;
         if (call->help) {

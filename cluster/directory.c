@@ -410,6 +410,8 @@ void cl_directory_stop(struct cl_directory *d, void (*stopped)(void *arg), void 
 
 void cl_directory_free(struct cl_directory *d)
 {
+        if (d == NULL)
+                return;
         directory_forget(d);
         free(d);
 }

@@ -101,6 +101,11 @@ int net_tcp_new(const struct net_tcp_options *options, struct net_transport **ou
  * name), its CA has signed it for both ends of a connection, and it is valid now. Any thread. -EACCES: why has a line.
  */
 int net_tcp_check(struct net_transport *transport, const char *name, char *why, size_t why_size);
+/*
+ * Reads the files again: connections that are made from now on show and trust what they have; those that are open stay. Nothing
+ * is changed where they cannot be used (as net_tcp_new()), or other nodes would not take them (as net_tcp_check()). One thread.
+ */
+int net_tcp_renew(struct net_transport *transport, const struct net_tcp_options *options, const char *name, char *why, size_t why_size);
 /* After all its streams and listeners were closed, and the threads of their loops have ended. NULL is allowed. */
 void net_tcp_free(struct net_transport *transport);
 

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SERIAL_BITS   127
@@ -35,7 +36,8 @@ static int cert_failed(char *why, size_t why_size, int rv, const char *what)
         return rv;
 }
 
-static int file_write(const char *path, const char *data, size_t len)
+/* Keys are their owner's alone; certificates are no secrets, and whoever runs the daemon may be another than who copied them. */
+static int file_write(const char *path, const char *data, size_t len, mode_t mode)
 {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), rv = 0;
         ssize_t n;
@@ -47,7 +49,7 @@ static int file_write(const char *path, const char *data, size_t len)
                 if (n < 0 && errno != EINTR)
                         rv = -errno;
         }
-        if (rv == 0 && fsync(fd) < 0)
+        if (rv == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0)) /* whatever the umask is */
                 rv = -errno;
         if (close(fd) < 0 && rv == 0)
                 rv = -errno;
@@ -87,7 +89,7 @@ static int pem_write(const char *path, X509 *cert, EVP_PKEY *key)
         if ((cert != NULL ? PEM_write_bio_X509(memory, cert)
                           : PEM_write_bio_PrivateKey(memory, key, NULL, NULL, 0, NULL, NULL)) == 1) {
                 len = BIO_get_mem_data(memory, &data);
-                rv = file_write(path, data, (size_t)len);
+                rv = file_write(path, data, (size_t)len, key != NULL ? 0600 : 0644);
                 if (key != NULL)
                         OPENSSL_cleanse(data, (size_t)len);
         }

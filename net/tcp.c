@@ -479,6 +479,7 @@ int net_tcp_new(const struct net_tcp_options *options, struct net_transport **ou
         if (transport == NULL)
                 return -ENOMEM;
         transport->base.ops = &tcp_ops;
+        pthread_mutex_init(&transport->lock, NULL);
         rv = net_tls_context(transport, options, why, why_size);
         if (rv != 0)
                 net_tcp_free(&transport->base);
@@ -490,6 +491,11 @@ int net_tcp_new(const struct net_tcp_options *options, struct net_transport **ou
 int net_tcp_check(struct net_transport *base, const char *name, char *why, size_t why_size)
 {
         return net_tls_check(container_of(base, struct tcp_transport, base)->context, name, why, why_size);
+}
+
+int net_tcp_renew(struct net_transport *base, const struct net_tcp_options *options, const char *name, char *why, size_t why_size)
+{
+        return net_tls_renew(container_of(base, struct tcp_transport, base), options, name, why, why_size);
 }
 
 void net_tcp_free(struct net_transport *base)

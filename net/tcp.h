@@ -5,6 +5,7 @@
 #define MILLRACE_NET_TCP_H
 
 #include <openssl/ssl.h>
+#include <pthread.h>
 
 #include "net/gcm.h"
 #include "net_transport.h"
@@ -19,7 +20,8 @@ enum tcp_state {
 struct tcp_transport {
         struct net_transport base;
         struct net_gcm library;
-        SSL_CTX *context; /* one for both sides; immutable after making */
+        pthread_mutex_t lock; /* over `context`, which sessions keep: held for a few instructions */
+        SSL_CTX *context;     /* one for both sides; never changed, but another takes its place */
         BIO_METHOD *method;
 };
 
@@ -49,6 +51,8 @@ int net_stream_failed(struct net_stream *stream, int rv, const char *format, ...
 
 /* Files that cannot be used: -EINVAL. */
 int net_tls_context(struct tcp_transport *transport, const struct net_tcp_options *options, char *why, size_t why_size);
+/* As net_tcp_renew(). */
+int net_tls_renew(struct tcp_transport *transport, const struct net_tcp_options *options, const char *name, char *why, size_t why_size);
 /* As net_tcp_check(). */
 int net_tls_check(SSL_CTX *context, const char *name, char *why, size_t why_size);
 void net_tls_context_free(struct tcp_transport *transport);

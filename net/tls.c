@@ -103,21 +103,15 @@ static int context_files(SSL_CTX *context, const struct net_tcp_options *options
         return 0;
 }
 
-int net_tls_context(struct tcp_transport *transport, const struct net_tcp_options *options, char *why, size_t why_size)
+/* NULL: *rv is -ENOMEM, or -EINVAL for a file, and why has a line. */
+static SSL_CTX *context_make(struct tcp_transport *transport, const struct net_tcp_options *options, int *rv, char *why, size_t why_size)
 {
-        SSL_CTX *context;
+        SSL_CTX *context = SSL_CTX_new_ex(transport->library.context, NET_GCM_PROPERTIES, TLS_method());
 
+        *rv = -ENOMEM;
         snprintf(why, why_size, "no memory");
-        if (net_gcm_begin(&transport->library) != 0)
-                return -ENOMEM;
-        context = SSL_CTX_new_ex(transport->library.context, NET_GCM_PROPERTIES, TLS_method());
-        transport->context = context;
-        transport->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "millrace socket");
-        if (context == NULL || transport->method == NULL)
-                return -ENOMEM;
-        BIO_meth_set_write(transport->method, socket_bio_write);
-        BIO_meth_set_read(transport->method, socket_bio_read);
-        BIO_meth_set_ctrl(transport->method, socket_bio_ctrl);
+        if (context == NULL)
+                return NULL;
         SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
         SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -126,7 +120,48 @@ int net_tls_context(struct tcp_transport *transport, const struct net_tcp_option
         SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
         SSL_CTX_set_read_ahead(context, 1);
         SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD);
-        return context_files(context, options, why, why_size);
+        *rv = context_files(context, options, why, why_size);
+        if (*rv == 0)
+                return context;
+        SSL_CTX_free(context);
+        return NULL;
+}
+
+int net_tls_context(struct tcp_transport *transport, const struct net_tcp_options *options, char *why, size_t why_size)
+{
+        int rv = -ENOMEM;
+
+        snprintf(why, why_size, "no memory");
+        if (net_gcm_begin(&transport->library) != 0)
+                return -ENOMEM;
+        transport->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "millrace socket");
+        if (transport->method == NULL)
+                return -ENOMEM;
+        BIO_meth_set_write(transport->method, socket_bio_write);
+        BIO_meth_set_read(transport->method, socket_bio_read);
+        BIO_meth_set_ctrl(transport->method, socket_bio_ctrl);
+        transport->context = context_make(transport, options, &rv, why, why_size);
+        return transport->context != NULL ? 0 : rv;
+}
+
+int net_tls_renew(struct tcp_transport *transport, const struct net_tcp_options *options, const char *name, char *why, size_t why_size)
+{
+        int rv;
+        SSL_CTX *context = context_make(transport, options, &rv, why, why_size), *before;
+
+        if (context == NULL)
+                return rv;
+        rv = net_tls_check(context, name, why, why_size);
+        if (rv != 0) {
+                SSL_CTX_free(context);
+                return rv;
+        }
+        pthread_mutex_lock(&transport->lock);
+        before = transport->context;
+        transport->context = context;
+        pthread_mutex_unlock(&transport->lock);
+        SSL_CTX_free(before); /* sessions that were made of it have it still */
+        return 0;
 }
 
 void net_tls_context_free(struct tcp_transport *transport)
@@ -134,6 +169,7 @@ void net_tls_context_free(struct tcp_transport *transport)
         SSL_CTX_free(transport->context);
         BIO_meth_free(transport->method);
         net_gcm_end(&transport->library);
+        pthread_mutex_destroy(&transport->lock);
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */
@@ -143,7 +179,9 @@ int net_tls_begin(struct tcp_stream *stream, bool accepts)
         BIO *bio;
 
         stream->out = malloc(OUT_ROOM);
+        pthread_mutex_lock(&stream->transport->lock);
         stream->ssl = SSL_new(stream->transport->context);
+        pthread_mutex_unlock(&stream->transport->lock);
         bio = BIO_new(stream->transport->method);
         if (stream->out == NULL || stream->ssl == NULL || bio == NULL) {
                 BIO_free(bio);

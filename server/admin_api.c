@@ -158,11 +158,20 @@ static struct admin_answer get_ready(struct admin_request *request)
         struct eng_health *health = malloc(sizeof(*health));
         bool ready, read_only = srv_switch_read(request->admin->source.switches, SRV_READ_ONLY).on;
         const char *why = not_now(request->admin), *reason;
+        char awaits[120];
         json_t *json;
+        int rv;
 
         if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         srv_health_read(request->admin->source.store, request->admin->source.gateway, health);
+        rv = srv_admin_awaits_drives(request, health, awaits, sizeof(awaits));
+        if (rv < 0) {
+                free(health);
+                return rv == -EINVAL ? srv_admin_error(400, "InvalidArgument", "drives=in is known, and for=SECONDS beside it") : srv_admin_error(503, "OutOfMemory", "out of memory");
+        }
+        if (why == NULL && health->ready && rv == 1)
+                why = awaits;
         ready = health->ready && why == NULL;
         reason = why != NULL ? why : health->reason;
         if (*reason == '\0' && read_only)

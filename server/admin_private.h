@@ -64,6 +64,7 @@ struct srv_admin {
         struct srv_statistics_source source;
         struct srv_link *link; /* see struct srv_admin_options */
         unsigned pool;         /* likewise */
+        uint64_t since;        /* lp_clock() of its start */
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
@@ -162,6 +163,14 @@ struct admin_answer srv_admin_get_start(struct admin_request *request);
 struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
+
+/* ---- admin_ready.c ---- */
+
+/*
+ * Whether a call of /health/ready wants the drives of this process to be in use, and they are not: 1, with the reason; 0; -EINVAL:
+ * its parameters make no sense; -ENOMEM.
+ */
+int srv_admin_awaits_drives(const struct admin_request *request, const struct eng_health *health, char *why, size_t size);
 
 /* ---- admin_cluster.c ---- */
 

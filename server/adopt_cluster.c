@@ -169,7 +169,7 @@ static int adopt_check_secrets(const struct adopting *a, struct srv_error *error
         if (rv == 0)
                 rv = srv_credentials_read(a->own.root_credentials, &given, error);
         if (rv == 0 && (strcmp(given.access_key, kept.access_key) != 0 || strcmp(given.secret_key, kept.secret_key) != 0))
-                rv = srv_fail(error, -EINVAL, "%.200s: has other root credentials than the drives: put those there that millraced --show-credentials shows", a->own.root_credentials);
+                rv = srv_fail(error, -EINVAL, "%.200s: has other root credentials than the drives: put there what millraced --show-credentials prints", a->own.root_credentials);
         explicit_bzero(&given, sizeof(given));
         explicit_bzero(&kept, sizeof(kept));
         return rv;

@@ -536,6 +536,17 @@ static void pools_of_nodes(const struct cl_view *view, uint32_t out[CL_NODE_LAST
                         out[view->pools[i].epoch.slot[slot].site.node & CL_NODE_LAST] |= 1u << view->pools[i].number;
 }
 
+/* Connections that are open stay: a node is refused for what it shows when it connects the next time. */
+static void reload_certificates(struct srv_link *link)
+{
+        const struct srv_settings *s = link->settings;
+        const struct net_tcp_options files = {s->cluster_ca, s->cluster_cert, s->cluster_key};
+        char why[256];
+
+        if (link->transport != NULL && net_tcp_renew(link->transport, &files, s->node, why, sizeof(why)) != 0)
+                srv_log(SRV_LOG_ERROR, "cluster_ca, cluster_cert and cluster_key stay as they are: %s", why);
+}
+
 void srv_link_reload(struct srv_link *link)
 {
         struct net_secrets secrets;
@@ -543,6 +554,7 @@ void srv_link_reload(struct srv_link *link)
 
         if (link->net == NULL)
                 return;
+        reload_certificates(link);
         if (srv_secrets_digest(link->settings, link->cluster_id, &secrets, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "what other nodes compare stays as it is: %s", error.text);
                 return;

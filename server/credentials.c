@@ -89,6 +89,30 @@ struct copy {
         uint64_t number; /* of the generation; 0: plain text */
 };
 
+/* A word as print_word() writes it. */
+static int take_shell_word(char *out, size_t size, const char *value, const char *shown_as, struct srv_error *error)
+{
+        char word[SRV_VALUE_MAX];
+        size_t len = 0;
+        int rv;
+
+        if (*value++ != '\'')
+                return srv_fail(error, -EINVAL, "%s is not in single quotes", shown_as);
+        while (*value != '\0' && len < sizeof(word) - 1) {
+                if (*value == '\'') {
+                        if (strncmp(value, "'\\''", 4) != 0)
+                                break;
+                        value += 3;
+                }
+                word[len++] = *value++;
+        }
+        word[len] = '\0';
+        rv = strcmp(value, "'") == 0 ? take_key(out, size, word, shown_as, error) : srv_fail(error, -EINVAL, "%s is not one word in single quotes", shown_as);
+        explicit_bzero(word, sizeof(word));
+        return rv;
+}
+
+/* A file is as it is documented, or what --show-credentials has printed. */
 static int take_credential_line(void *arg, const char *name, const char *value, const char *shown_as,
                                 struct srv_error *error)
 {
@@ -106,6 +130,10 @@ static int take_credential_line(void *arg, const char *name, const char *value, 
                 return take_key(copy->nonce, sizeof(copy->nonce), value, shown_as, error);
         if (strcmp(name, "sealed") == 0)
                 return take_key(copy->sealed, sizeof(copy->sealed), value, shown_as, error);
+        if (strcmp(name, "export AWS_ACCESS_KEY_ID") == 0)
+                return take_shell_word(copy->c.access_key, sizeof(copy->c.access_key), value, shown_as, error);
+        if (strcmp(name, "export AWS_SECRET_ACCESS_KEY") == 0)
+                return take_shell_word(copy->c.secret_key, sizeof(copy->c.secret_key), value, shown_as, error);
         return -ENOENT;
 }
 
@@ -544,21 +572,28 @@ static void print_word(FILE *out, const char *name, const char *value)
         fprintf(out, "'\n");
 }
 
-int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error)
+int srv_credentials_find(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error)
 {
-        struct srv_credentials c = {.access_key = ""};
         struct places places;
         int rv;
 
         srv_fail(error, 0, "no root credentials on these drives");
-        rv = look_for_credentials(settings, &places, &c, error);
+        rv = look_for_credentials(settings, &places, out, error);
+        explicit_bzero(&places.keys, sizeof(places.keys));
+        free_credential_places(&places);
+        return rv;
+}
+
+int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error)
+{
+        struct srv_credentials c = {.access_key = ""};
+        int rv = srv_credentials_find(settings, &c, error);
+
         if (rv == 0) {
                 print_word(out, "AWS_ACCESS_KEY_ID", c.access_key);
                 print_word(out, "AWS_SECRET_ACCESS_KEY", c.secret_key);
         }
         explicit_bzero(&c, sizeof(c));
-        explicit_bzero(&places.keys, sizeof(places.keys));
-        free_credential_places(&places);
         return rv;
 }
 

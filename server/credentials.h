@@ -34,6 +34,9 @@ int srv_credentials_from_environment(struct srv_credentials *out, struct srv_err
 /* What stands on the drives alone, whatever the setting says; nothing is changed. As srv_credentials_load(). */
 int srv_credentials_on_drives(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error);
 
+/* What stands in the file of the setting, or on the drives; nothing is changed, and the environment does not count. As srv_credentials_load(). */
+int srv_credentials_find(const struct srv_settings *settings, struct srv_credentials *out, struct srv_error *error);
+
 /*
  * For who administers the machine. Prints the credentials in force as two lines that a shell can
  * take (export NAME='...').

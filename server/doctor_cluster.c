@@ -76,11 +76,15 @@ static void find_secrets(const struct srv_settings *s)
         explicit_bzero(&keys, sizeof(keys));
         if (rv == 0)
                 srv_find(SRV_FOUND_GOOD, "key_file", NULL, "%s", *s->key_file != '\0' ? s->key_file : "is there");
+        else if (rv == -ENOENT && *s->cluster == '\0')
+                srv_find(SRV_FOUND_NOTE, "key_file", "right where root credentials never needed one: millraced --rotate-key makes one", "%s", error.text);
         else
                 srv_find(SRV_FOUND_MEND, "key_file", "copy the file that the other nodes have, mode 0600", "%s", *error.text != '\0' ? error.text : strerror(-rv));
         memset(&credentials, 0, sizeof(credentials));
         rv = *s->root_credentials != '\0' ? srv_credentials_read(s->root_credentials, &credentials, &error) : -ENOENT;
         explicit_bzero(&credentials, sizeof(credentials));
+        if (*s->root_credentials == '\0' && *s->cluster == '\0')
+                return; /* they are on the drives, or in the environment */
         if (rv >= 0)
                 srv_find(SRV_FOUND_GOOD, "root_credentials", NULL, "%s", s->root_credentials);
         else
@@ -178,9 +182,16 @@ int srv_doctor_cluster(const struct srv_settings *settings)
         unsigned i;
         int rv;
 
+        if (*settings->cluster == '\0') {
+                srv_find(SRV_FOUND_GOOD, "settings", NULL, "of a store of one machine");
+                srv_doctor_files(settings);
+                find_secrets(settings);
+                return srv_find_mends() == 0 ? SRV_EXIT_DRAINED : SRV_EXIT_FAILED;
+        }
         srv_find(SRV_FOUND_GOOD, "node", NULL, "%s of the cluster %s", settings->node, settings->cluster);
         for (i = 0; i < settings->drive.count; i++)
                 find_folder(settings, settings->drive.item[i]);
+        srv_doctor_files(settings);
         srv_doctor_certificate(settings);
         find_secrets(settings);
         srv_doctor_etcd(settings);

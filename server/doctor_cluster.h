@@ -14,10 +14,13 @@ enum srv_finding { SRV_FOUND_GOOD, SRV_FOUND_NOTE, SRV_FOUND_MEND };
 
 /* Prints one finding: what was looked at, what was found, and what to do about it (NULL: nothing). As `millrace doctor` does. */
 void srv_find(enum srv_finding finding, const char *what, const char *mend, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* `--doctor-cluster`: the exit status of the process. */
+/* `--doctor-cluster`: the exit status of the process. Of a store of one machine it looks at files and keys alone. */
 int srv_doctor_cluster(const struct srv_settings *settings);
 /* Of all so far. */
 unsigned srv_find_mends(void);
+
+/* doctor_files.c: whether the user whose the folders are can read what the settings name. */
+void srv_doctor_files(const struct srv_settings *settings);
 
 /* doctor_tls.c: the node's own certificate. */
 void srv_doctor_certificate(const struct srv_settings *settings);

@@ -84,14 +84,29 @@ static void find_expiry(const char *what, X509 *certificate)
         if (ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(certificate)) != 1)
                 srv_find(SRV_FOUND_MEND, what, "make another: millrace cluster cert", "its end makes no sense");
         else if (days < 0 || (days == 0 && seconds <= 0))
-                srv_find(SRV_FOUND_MEND, what, "make another: millrace cluster cert, and restart the node", "has expired");
+                srv_find(SRV_FOUND_MEND, what, "make another: millrace cluster cert, then SIGHUP", "has expired");
         else
                 srv_find(days < DAYS_MEND ? SRV_FOUND_MEND : days < DAYS_NOTE ? SRV_FOUND_NOTE : SRV_FOUND_GOOD, what, "make another in time: millrace cluster cert, then SIGHUP", "is good for %d days", days);
 }
 
+/* Of each: while a CA is changed there are two. */
+static void find_authorities(const char *path)
+{
+        FILE *file = fopen(path, "re");
+        X509 *ca;
+
+        while (file != NULL && (ca = PEM_read_X509(file, NULL, NULL, NULL)) != NULL) {
+                find_expiry("cluster_ca", ca);
+                X509_free(ca);
+        }
+        ERR_clear_error(); /* the last one found the file's end */
+        if (file != NULL)
+                fclose(file);
+}
+
 void srv_doctor_certificate(const struct srv_settings *s)
 {
-        X509 *own = read_certificate(s->cluster_cert), *ca = read_certificate(s->cluster_ca);
+        X509 *own = read_certificate(s->cluster_cert);
         const char *why;
 
         if (own == NULL) {
@@ -107,10 +122,8 @@ void srv_doctor_certificate(const struct srv_settings *s)
                 else
                         srv_find(SRV_FOUND_GOOD, "  its CA", NULL, "%s has signed it", s->cluster_ca);
         }
-        if (ca != NULL)
-                find_expiry("cluster_ca", ca);
+        find_authorities(s->cluster_ca);
         X509_free(own);
-        X509_free(ca);
 }
 
 /* ---- the way to a node ----------------------------------------------------------------------- */

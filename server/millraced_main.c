@@ -6,6 +6,7 @@
 #include "server/daemon_log.h"
 #include "server/node_process.h"
 #include "server/node_reseed.h"
+#include "server/show_client.h"
 
 #include "loop_trace.h"
 #include "s3_json.h"
@@ -39,6 +40,8 @@ static int administer(enum srv_action action, const struct srv_settings *setting
                 rv = srv_credentials_show(settings, stdout, &error);
         else if (action == SRV_ROTATE_CREDENTIALS)
                 rv = srv_credentials_rotate(settings, &error);
+        else if (action == SRV_SHOW_CLIENT)
+                rv = srv_show_client(settings, stdout, &error);
         else
                 rv = srv_credentials_rotate_key(settings, &error);
         if (rv != 0)

@@ -274,6 +274,8 @@ static int try_to_join(struct node *n, struct srv_error *error)
 static int node_join(struct node *n, struct srv_error *error)
 {
         struct srv_error before = {""};
+        const uint64_t begun = lp_clock();
+        bool told = false;
         int rv = -EAGAIN;
 
         while (n->signo == 0) {
@@ -286,6 +288,10 @@ static int node_join(struct node *n, struct srv_error *error)
                         before = *error;
                 } else if (n->view_error == -EREMCHG) {
                         return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
+                }
+                if (!told && lp_clock() - begun >= BEAT_NS) {
+                        srv_notify_waits(n->view.revision > 0 ? "to join its cluster: its log says why" : "for etcd");
+                        told = true;
                 }
                 node_wait(n, POLL_MS);
         }
@@ -322,6 +328,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                         srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millrace admin cluster %s", (unsigned)n->settings->number, n->link.name,
                                 n->settings->cluster, srv_folders_hold(&n->folders) ? "adopt --yes (its folders hold drives)" : "init");
                         node_says(n, "The cluster has not been made yet.", "");
+                        srv_notify_waits("for the cluster to be made: millrace admin cluster init, or adopt");
                 }
                 n->waits_told = true;
                 if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
@@ -796,7 +803,7 @@ static void serve_node(struct node *n)
                 if (!n->ready) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->number, n->link.name, n->link.address, n->s3.text,
                                 n->admin.text);
-                        srv_notify("READY=1");
+                        srv_notify("READY=1\nSTATUS=serves");
                 }
                 n->ready = true;
                 node_wait(n, POLL_MS);

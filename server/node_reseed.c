@@ -10,6 +10,7 @@
 
 #include "server/cluster_link.h"
 #include "server/daemon_log.h"
+#include "server/notify.h"
 
 #include "cluster_reseed.h"
 
@@ -22,8 +23,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define GATE_POLL_MS 500
-#define GATE_BOOT    1u /* of the fence's term: the same in each attempt, so that it can be made again */
+#define GATE_POLL_MS  500
+#define GATE_QUIET_NS 3000000000ull /* a wait for etcd that is shorter is not told to who started this */
+#define GATE_BOOT     1u /* of the fence's term: the same in each attempt, so that it can be made again */
 
 enum ask_state { ASK_WORKS, ASK_DONE };
 
@@ -270,6 +272,7 @@ static void gate_tell(struct gate *gate, const char *text)
         srv_log(SRV_LOG_ERROR, "%s: this node serves nothing, and waits (millrace admin cluster reseed)", text);
         snprintf(page, sizeof(page), "This node waits for its cluster to be reseeded: %s.", text);
         srv_standby_say(gate->standby, page, "");
+        srv_notify_waits("for its cluster to be reseeded: millrace admin cluster reseed");
 }
 
 /* 1: the node may join. 0: it waits. Errors have a line. */
@@ -339,6 +342,8 @@ int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *fol
         static struct gate the_gate; /* it is large, and there is one */
         const struct cl_seen nothing = {0};
         struct gate *gate = &the_gate;
+        const uint64_t begun = lp_clock();
+        bool waits_told = false;
         unsigned i;
         int rv;
 
@@ -352,6 +357,10 @@ int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *fol
         while (rv == 0 && *signo == 0) {
                 gate_wait(gate);
                 rv = gate_step(gate, error);
+                if (rv == 0 && gate->told[0] == '\0' && !waits_told && lp_clock() - begun >= GATE_QUIET_NS) {
+                        srv_notify_waits("for etcd");
+                        waits_told = true;
+                }
         }
         srv_link_close(&gate->link);
         for (i = 0; i < folders->count; i++)

@@ -41,6 +41,14 @@ int srv_notify(const char *state)
         return rv;
 }
 
+int srv_notify_waits(const char *what)
+{
+        char state[400];
+
+        snprintf(state, sizeof(state), "READY=1\nSTATUS=waits %s", what);
+        return srv_notify(state);
+}
+
 int srv_notify_reloading(void)
 {
         struct timespec now;

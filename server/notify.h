@@ -11,6 +11,12 @@
  */
 int srv_notify(const char *state);
 
+/*
+ * The daemon is started, and what it waits for ("for etcd") is an operator's to mend, or not of this machine: whoever started it
+ * need not wait for that, too, and sees what it is as the service's status.
+ */
+int srv_notify_waits(const char *what);
+
 /* "RELOADING=1" with the time that the protocol wants beside it. */
 int srv_notify_reloading(void);
 

@@ -321,6 +321,7 @@ static const struct {
         {"--show-credentials", SRV_SHOW_CREDENTIALS},
         {"--rotate-credentials", SRV_ROTATE_CREDENTIALS},
         {"--rotate-key", SRV_ROTATE_KEY},
+        {"--show-client", SRV_SHOW_CLIENT},
         {"--init-cluster", SRV_INIT_CLUSTER},
         {"--reseed-cluster", SRV_RESEED_CLUSTER},
         {"--adopt-store", SRV_ADOPT_STORE},
@@ -431,5 +432,7 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         rv = srv_cluster_defaults(settings, line.config, error);
         if (rv != 0)
                 return rv;
+        if (*action == SRV_DOCTOR_CLUSTER && *settings->cluster == '\0')
+                return srv_settings_check(settings, error);
         return *action >= SRV_INIT_CLUSTER ? srv_cluster_check(settings, *action, error) : srv_settings_check(settings, error);
 }

@@ -316,6 +316,7 @@ enum srv_action {
         SRV_SHOW_CREDENTIALS, /* from here on with settings */
         SRV_ROTATE_CREDENTIALS,
         SRV_ROTATE_KEY,
+        SRV_SHOW_CLIENT,
         SRV_INIT_CLUSTER,
         SRV_RESEED_CLUSTER,
         SRV_ADOPT_STORE,

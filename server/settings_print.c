@@ -104,6 +104,7 @@ void srv_print_help(FILE *out)
                 "  --config FILE\n"
                 "        Read settings from FILE. Every option above is a setting there, with _ for -.\n"
                 "  --show-credentials    print the root credentials for a shell: eval \"$(millraced --show-credentials --drive DIR)\"\n"
+                "  --show-client         print what millrace needs to ask this daemon, as its configuration file: endpoint, admin address, root credentials\n"
                 "  --rotate-credentials  make new ones, for all drives named; a running daemon takes them on SIGHUP\n"
                 "  --rotate-key          make a new key in key_file, and seal the credentials with it\n"
                 "  --init-cluster        make a cluster of the empty folders that the nodes named by new_pool_nodes wait with\n"

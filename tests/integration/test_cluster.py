@@ -202,6 +202,14 @@ def test_switches_stay_with_the_cluster(cluster):
     leader = put_when_it_can(cluster, "s1", b"1")
     cluster.wait_serving()
     cli(others(cluster, leader)[0], "admin", "read-only", "on")
+
+    def ready(node):  # a load balancer goes on with it
+        code, _, body = node.get("/health/ready", node.admin)
+        answer = json.loads(body)
+        return answer["read_only"] and (code, answer["ready"], answer["writable"]) == (200, True, False)
+    for node in cluster.nodes.values():
+        wait_until(lambda n=node: ready(n), 30, f"node {node.number} serves reads alone", cluster.said)
+        assert read(cluster, node, "s1") == b"1"
     leader.kill()
     after = cluster.wait_leader()
 

@@ -20,7 +20,7 @@ def test_a_ca_and_nodes(tmp_path):
     assert f"keep {tmp_path}/ca.key away" in said
     run(tmp_path, "cluster", "cert", "node", tmp_path, "node-1.example.net", "192.0.2.7")
     for path in tmp_path.iterdir():
-        assert path.stat().st_mode & 0o777 == 0o600, path
+        assert path.stat().st_mode & 0o777 == (0o600 if path.suffix == ".key" else 0o644), path
     for name, check in (("node-1.example.net", "-verify_hostname"), ("192.0.2.7", "-verify_ip")):
         for purpose in ("sslserver", "sslclient"):
             assert "OK" in openssl("verify", "-x509_strict", "-CAfile", tmp_path / "ca.crt", "-purpose", purpose, check, name, tmp_path / f"{name}.crt")

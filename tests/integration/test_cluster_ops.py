@@ -2,12 +2,15 @@
 import json
 import os
 import pty
+import signal
+import socket
 import subprocess
 
 import pytest
 
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
+from tests.support.ports import free_ports
 
 
 class Plain(Node):
@@ -27,8 +30,10 @@ class Plain(Node):
                                           f"listen = 127.0.0.1:{self.s3}", f"admin = 127.0.0.1:{self.admin}", *(f"drive = {drive}" for drive in self.drives),
                                           "loops = 1", "memory = 64MiB", "log_file_size = 4MiB", "segment_size = 16MiB", "full_reserve = 1MiB"]) + "\n")
 
+    notify = None  # a socket in place of systemd's
+
     def command(self):
-        return WRAP + [str(PROGRAM), "--config", str(self.config), *self.options]
+        return ([] if self.notify is None else ["env", f"NOTIFY_SOCKET={self.notify}"]) + WRAP + [str(PROGRAM), "--config", str(self.config), *self.options]
 
 
 def make(names, drives=2):
@@ -59,6 +64,13 @@ def init(cluster, *options, status=0, types=None):
     return done.stdout + done.stderr
 
 
+def wait_told(cluster, what):
+    """The first node has told its service manager that; what it told before is forgotten."""
+    cluster.manager.settimeout(60 * PATIENCE)
+    while cluster.manager.recv(4096).decode() != what:
+        pass
+
+
 @pytest.fixture(scope="module")
 def cluster():
     with make(["alpha", "node-7", "beta"]) as c:
@@ -66,8 +78,12 @@ def cluster():
         for drive, number in zip(c.nodes[2].drives, (0, 99)):  # as processes leave them that ended before they had joined, or before etcd was made anew
             (drive / "NODE").write_text(json.dumps({"cluster": c.name, "node": number, "name": "node-7", "drive": os.urandom(16).hex(), "made": False, "etcd": "0" * 16,
                                                     "generation": 0, "random": "0" * 16, "revision": 0}))
+        c.nodes[1].notify = c.folder / "notify"
+        c.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        c.manager.bind(str(c.nodes[1].notify))
         for node in c.nodes.values():
             node.spawn()
+        wait_told(c, "READY=1\nSTATUS=waits for the cluster to be made: millrace admin cluster init, or adopt")  # who started it may type that now
         said = init(c, "--nodes", "alpha,node-7,beta")
         assert "Nothing was done" in said and "3+2" in said and "2 drives, or 1 nodes" in said and "alpha" in said, said
         said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", types=b"no\n")
@@ -76,7 +92,9 @@ def cluster():
         assert "2+2" in said and "is made" in said, said
         c.wait_leader()
         c.wait_serving()
+        wait_told(c, "READY=1\nSTATUS=serves")
         yield c
+        c.manager.close()
 
 
 def test_secrets_are_never_replaced(cluster):
@@ -133,6 +151,13 @@ def test_a_cluster_is_not_made_again_or_of_nodes_that_are_away(cluster):
     assert "named twice" in init(cluster, "--nodes", "alpha,alpha", status=2)
 
 
+def operate(cluster, *words, **env):
+    """(exit status, what it said), with nothing in the environment but what is given."""
+    done = subprocess.run([str(CLI), *map(str, words)], env={"PATH": os.environ["PATH"], "HOME": str(cluster.folder), **sanitizer_environment(), **env}, capture_output=True,
+                          text=True, timeout=60 * PATIENCE, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def millrace(cluster, node, *words):
     """(exit status, what it said)."""
     env = {"PATH": os.environ["PATH"], "HOME": str(cluster.folder), "MILLRACE_ENDPOINT": node.endpoint, "MILLRACE_ROOT_ACCESS_KEY": node.access_key,
@@ -163,13 +188,14 @@ def test_doctor(cluster):
     """Of a node that is as it should be: nothing to mend, and it goes on. Then one thing after the other is amiss."""
     node = cluster.nodes[1]
     cluster.wait_serving()
+    whole(cluster, node)
     found, said = doctor(cluster, node)
+    assert "MEND" not in said and "0 to mend" in said, said
     assert [mark for mark, _ in found["other node"]] == ["ok", "ok"] and [mark for mark, _ in found["TLS"]] == ["ok", "ok"], said
     assert [mark for mark, _ in found["MTU"]] == ["ok", "ok"] and len(found["clock"]) == 4 and all(mark == "ok" for mark, _ in found["clock"][1:]), said
     assert found["name"] == [("ok", f"alpha is node {json.loads((node.drives[0] / 'NODE').read_text())['node']}")] and found["cluster"][0][0] == "ok", said
     assert [mark for mark, _ in found["folder"]] == ["ok", "ok"] and found["cluster_cert"][0][0] == "ok" and found["its CA"][0][0] == found["its name"][0][0] == "ok", said
     assert [mark for mark, _ in found["etcd"]] == ["note", "ok"] and found["disk"][0][0] in ("ok", "note") and "a flush takes" in found["disk"][0][1], said  # one member
-    assert found["to the leader"][0][0] == "ok" and found["rate"][0][0] in ("ok", "note") and found["its clock"][0][0] == "ok", said
     for other in cluster.nodes.values():
         assert other.process.poll() is None and "runs twice" not in other.said(), other.said()
 
@@ -197,6 +223,57 @@ def test_doctor(cluster):
         assert "Connection refused" in amiss("other node", text)
     finally:
         cluster.nodes[3].spawn()
+
+
+def test_settings_say_whom_to_ask_and_as_whom(cluster):
+    """Commands as the page prints them, on a node, with nothing but its settings file."""
+    node = next(n for n in cluster.nodes.values() if n is not cluster.wait_leader())
+    whole(cluster, node)
+    settings = {"MILLRACE_SETTINGS": str(node.config)}
+    for words in (("doctor",), ("admin", "cluster", "status"), ("admin", "cluster", "node", "status"), ("admin", "drive", "status"), ("admin", "user", "list"), ("admin", "info")):
+        assert operate(cluster, *words, **settings)[0] == 0, operate(cluster, *words, **settings)
+        assert operate(cluster, *words, "--settings", node.config)[0] == 0, words
+    assert operate(cluster, "admin", "info")[0] != 0
+    # what is given counts
+    assert "127.0.0.1:1" in operate(cluster, "admin", "info", "--admin", "http://127.0.0.1:1", **settings)[1]
+    assert operate(cluster, "admin", "info", MILLRACE_ADMIN="http://127.0.0.1:1", **settings)[0] != 0
+    assert operate(cluster, "admin", "info", MILLRACE_ROOT_ACCESS_KEY="another", MILLRACE_ROOT_SECRET_KEY="anothers-secret", **settings)[0] != 0
+    code, said = operate(cluster, "admin", "info", "--settings", "/nowhere/at.all")
+    assert code == 2 and "/nowhere/at.all" in said, said
+    # the same as a configuration of the client
+    shown = subprocess.run([str(PROGRAM), "--config", str(node.config), "--show-client"], capture_output=True, text=True, check=True, timeout=60 * PATIENCE, env=sanitizer_environment()).stdout
+    (cluster.folder / "client").write_text(shown)
+    assert operate(cluster, "ls", "--config", cluster.folder / "client")[0] == 0, shown
+
+
+def test_doctor_says_what_it_does_not_measure(cluster):
+    leader = cluster.wait_leader()
+    follower = next(n for n in cluster.nodes.values() if n is not leader)
+    whole(cluster, follower)
+    assert "leads; the other nodes measure their ways to it" in operate(cluster, "doctor", "--settings", leader.config)[1]
+    said = operate(cluster, "doctor", "--settings", follower.config)[1]
+    assert f"node {follower.name} to {leader.name}: a call takes" in said and "MB/s from there to here" in said and "from this node's" in said, said
+    assert "not measured: the admin listener does not answer" in operate(cluster, "doctor", "--settings", follower.config, "--admin", "http://127.0.0.1:1")[1]
+    said = operate(cluster, "doctor", "--settings", follower.config, MILLRACE_ROOT_ACCESS_KEY="another", MILLRACE_ROOT_SECRET_KEY="anothers-secret")[1]
+    assert "not measured: the admin listener answers HTTP 403" in said, said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_doctor_looks_as_the_daemons_user(cluster):
+    """As files are that root has copied: the node's certificate and the CA's can be read, keys and secrets cannot, until they are the user's."""
+    node = Plain(cluster, 8, "beta")
+    secret = [node.config.parent / name for name in ("beta.key", "key", "root-credentials")]
+    for path in node.config.parent.iterdir():
+        path.chmod(0o600 if path in secret else 0o644)
+    for drive in node.drives:
+        os.chown(drive, 65534, 65534)
+    cluster.folder.chmod(0o711)
+    found, said = doctor(cluster, cluster.nodes[1], node.config)
+    assert [mark for mark, _ in found["files"]] == ["MEND"] * 3 and all(f"{path}: the user" in said for path in secret), said
+    for path in secret:
+        os.chown(path, 65534, 65534)
+    found, said = doctor(cluster, cluster.nodes[1], node.config)
+    assert [mark for mark, _ in found["files"]] == ["ok"], said
 
 
 def test_status(cluster):
@@ -228,6 +305,92 @@ def test_status(cluster):
     leader.spawn()
     for node in cluster.nodes.values():
         whole(cluster, node)
+
+
+def test_a_node_is_ready_for_the_next_to_restart(cluster):
+    """Where that is asked for: not before its own drives are in use, for a time. It serves meanwhile."""
+    node, other = cluster.nodes[2], cluster.nodes[3]
+    whole(cluster, node)
+
+    def ready(which, query):
+        answer = which.get(f"/health/ready{query}", which.admin)
+        return (answer or [0])[0]
+    wait_until(lambda: [ready(node, query) for query in ("", "?drives=in", "?drives=in&for=100000")] == [200] * 3, 60, "it knows all users", cluster.said)
+    assert [ready(node, query) for query in ("?drives=out", "?drives=", "?drives=in&for=x", "?drives=in&for=")] == [400] * 4
+    node.kill()
+    hidden = node.drives[0].with_suffix(".hidden")
+    node.drives[0].rename(hidden)
+    node.spawn()
+    wait_until(lambda: ready(node, "") == 200 and ready(node, "?drives=in&for=100000") == 503, 60, "it serves without a drive", cluster.said)
+    assert "of the 2 drives here" in node.get("/health/ready?drives=in&for=100000", node.admin)[2]
+    assert ready(other, "?drives=in&for=100000") == 200  # those of others are not its own
+    wait_until(lambda: ready(node, "?drives=in&for=2") == 200, 60, "it waits no longer", cluster.said)
+    hidden.rename(node.drives[0])
+    wait_until(lambda: ready(node, "?drives=in&for=100000") == 200, 90, "all its drives are in use", cluster.said)
+
+
+def test_a_start_that_waits_for_etcd_has_ended(cluster):
+    """As far as the service manager knows: it boots the machine further."""
+    node = cluster.nodes[1]
+    cluster.etcd.kill()
+    node.kill()
+    node.spawn()
+    wait_told(cluster, "READY=1\nSTATUS=waits for etcd")
+    cluster.etcd.start()
+    wait_told(cluster, "READY=1\nSTATUS=serves")
+    whole(cluster, node)
+
+
+def test_settings_of_a_store_of_one_machine(tmp_path):
+    """Its credentials are on the drives, sealed."""
+    with Daemon(drives=1, credentials=False) as daemon:
+        daemon.port, daemon.admin_port = free_ports(2)
+        daemon.start()
+        config = tmp_path / "millrace.conf"
+        config.write_text(f"listen = 127.0.0.1:{daemon.port}\nadmin = *:{daemon.admin_port}\ndrive = {daemon.drives[0]}\nkey_file = {daemon.folder}/key\n")
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **sanitizer_environment()}
+        for words in ("admin info", "doctor", "admin user list"):
+            done = subprocess.run([str(CLI), *words.split(), "--settings", str(config)], capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env=env)
+            assert done.returncode == 0, done
+            assert words != "doctor" or ("of a store of one machine" in done.stdout and "to the leader" not in done.stdout), done
+
+
+def test_the_ca_is_changed_while_it_serves(cluster):
+    """As the page says: both CAs on all nodes, then new certificates, then the new CA alone; SIGHUP to each node each time. Who restarts then connects."""
+    certs = cluster.folder / "certs-2"
+    cluster.cli("cluster", "cert", "ca", certs, cluster.name)
+    cluster.cli("cluster", "cert", "node", certs, *(node.name for node in cluster.nodes.values()))
+    old, new = ((folder / "ca.crt").read_text() for folder in (cluster.certs, certs))
+
+    def everywhere(change):
+        for node in cluster.nodes.values():
+            change(node)
+            said = node.said().count("reloaded")
+            node.process.send_signal(signal.SIGHUP)
+            wait_until(lambda n=node, before=said: n.said().count("reloaded") > before, 30, "it reloads", node.said)
+            assert "stay as they are" not in node.said(), node.said()
+
+    def restarted(node):
+        assert node.terminate() == 0
+        node.spawn()
+        node.wait_said("is ready")
+        whole(cluster, node)
+
+    def give(node):
+        for end in ("crt", "key"):
+            (node.config.parent / f"{node.name}.{end}").write_bytes((certs / f"{node.name}.{end}").read_bytes())
+    first, second, third = cluster.nodes.values()
+    whole(cluster, first)
+    everywhere(lambda node: (node.config.parent / "ca.crt").write_text(old + new))
+    assert [mark for mark, _ in doctor(cluster, first)[0]["cluster_ca"]] == ["ok", "ok"]
+    give(first)
+    first.process.send_signal(signal.SIGHUP)
+    restarted(second)  # it meets a node with a certificate of the new CA
+    everywhere(give)
+    restarted(third)
+    everywhere(lambda node: (node.config.parent / "ca.crt").write_text(new))
+    restarted(first)
+    assert "MEND" not in doctor(cluster, first)[1]
 
 
 def test_a_store_of_one_machine_is_no_cluster(tmp_path):

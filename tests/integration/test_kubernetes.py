@@ -110,6 +110,23 @@ def test_secret_has_what_the_pods_take(tmp_path):
     assert set(shlex.split(taken)) <= made
 
 
+def test_an_update_waits_for_the_drives():
+    """By what /health/ready takes: its words are those of the page about operations."""
+    probe = part("StatefulSet", "millrace")["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]
+    assert re.fullmatch(r"/health/ready\?drives=in&for=\d+", probe["path"]) and f"`{probe['path']}`" in PAGE
+
+
+def test_what_is_scraped_is_there():
+    """/metrics of each pod, and /metrics/pool of one, as the page says."""
+    annotations = part("StatefulSet", "millrace")["spec"]["template"]["metadata"]["annotations"]
+    text = re.search(r"  ```yaml\n(.*?)  ```", PAGE, re.DOTALL)[1]
+    job, = yaml.safe_load(text)["scrape_configs"]
+    name, port = job["static_configs"][0]["targets"][0].split(":")
+    service = part("Service", name)
+    assert [p["port"] for p in service["spec"]["ports"]] == [int(port)] and annotations["prometheus.io/port"] == port
+    assert job["metrics_path"] == "/metrics/pool" and "millrace" in job["job_name"]  # which the alerts ask for
+
+
 def test_pods_are_confined():
     for pod in pods():
         for container in containers(pod):

@@ -91,6 +91,69 @@ static void test_expired_certificate(void **state)
         fixture_remove(folder);
 }
 
+/* Of the same name, since a cluster's CAs have its. */
+static void another_ca(char *folder, size_t size, const char *name)
+{
+        char why[256], command[600];
+
+        snprintf(folder, size, "%s/%s", fixture_folder, name);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        assert_int_equal(net_cert_make_ca(folder, "test", 10, why, sizeof(why)), 0);
+        assert_int_equal(net_cert_make_node(folder, "node-1", 10, why, sizeof(why)), 0);
+        snprintf(command, sizeof(command), "cat %s/ca.crt %s/ca.crt >%s/both.crt", fixture_folder, folder, folder);
+        assert_int_equal(system(command), 0);
+}
+
+/* A cluster changes its CA while nodes go on: all trust both first, then they show certificates of the new one. */
+static void test_two_authorities(void **state)
+{
+        struct net_options options = node_options(2, 6), options_of_a;
+        uint64_t opened;
+        char fixture_ca[256], folder[80], both[256], of_a[3][256], of_b[3][256], why[256];
+        struct net_tcp_options files_a = {both, of_a[1], of_a[2]}, files_b = {both, of_b[1], of_b[2]}, bad;
+
+        another_ca(folder, sizeof(folder), "two");
+        snprintf(both, sizeof(both), "%s/both.crt", folder);
+        snprintf(fixture_ca, sizeof(fixture_ca), "%s/ca.crt", fixture_folder);
+        snprintf(of_a[1], 256, "%s/node-1.crt", folder);
+        snprintf(of_a[2], 256, "%s/node-1.key", folder);
+        snprintf(of_b[1], 256, "%s/node-2.crt", fixture_folder);
+        snprintf(of_b[2], 256, "%s/node-2.key", fixture_folder);
+        node_start(&b, &options);
+        node_knows(&b, 1, "node-1", "127.0.0.1:1");
+
+        start_a(fixture_transport("ca", "node-1"));
+        /* what cannot be used, or others would not take, changes nothing */
+        bad = files_a;
+        bad.ca_file = "/nowhere";
+        assert_int_equal(net_tcp_renew(a.transport, &bad, "node-1", why, sizeof(why)), -EINVAL);
+        bad = files_a;
+        bad.key_file = of_b[2];
+        assert_int_equal(net_tcp_renew(a.transport, &bad, "node-1", why, sizeof(why)), -EINVAL);
+        bad = files_a;
+        bad.ca_file = fixture_ca;
+        assert_int_equal(net_tcp_renew(a.transport, &bad, "node-1", why, sizeof(why)), -EACCES);
+        assert_int_equal(net_tcp_renew(a.transport, &files_a, "node-2", why, sizeof(why)), -EACCES);
+        assert_int_equal(call_once(&a, to_b, NET_CONTROL), NET_ANSWERED);
+        assert_int_equal(net_tcp_renew(a.transport, &files_a, "node-1", why, sizeof(why)), 0);
+        assert_int_equal(call_once(&a, to_b, NET_CONTROL), NET_ANSWERED); /* a connection that is open stays */
+        opened = node_stats(&a).opened;
+        assert_int_equal(call_once(&a, to_b, NET_LOG), NET_UNREACHABLE); /* the other end does not trust it yet */
+        WAIT_UNTIL(node_said(&b, "certificate"));
+        assert_int_equal(node_stats(&a).opened, opened);
+        node_stop(&a);
+
+        options_of_a = node_options(1, 6);
+        node_start_with(&a, &options_of_a, fixture_transport("ca", "node-1"));
+        to_b = node_meets(&a, &b);
+        assert_int_equal(net_tcp_renew(b.transport, &files_b, "node-2", why, sizeof(why)), 0);
+        assert_int_equal(net_tcp_renew(a.transport, &files_a, "node-1", why, sizeof(why)), 0);
+        assert_int_equal(call_once(&a, to_b, NET_CONTROL), NET_ANSWERED);
+        node_stop(&a);
+        node_stop(&b);
+        fixture_remove(folder);
+}
+
 static void test_certificate_of_another_ca(void **state)
 {
         struct net_tcp_options files;
@@ -313,7 +376,7 @@ static void test_certificates_as_made(void **state)
         for (i = 0; i < 4; i++) {
                 snprintf(path, sizeof(path), "%s/%s", fixture_folder, names[i]);
                 assert_int_equal(stat(path, &st), 0);
-                assert_int_equal(st.st_mode & 07777, 0600);
+                assert_int_equal(st.st_mode & 07777, strstr(names[i], ".key") != NULL ? 0600 : 0644);
         }
         assert_int_equal(X509_check_ca(ca), 1);
         assert_int_equal(X509_check_ca(node), 0);
@@ -532,6 +595,7 @@ int main(void)
                 CASE(test_right_certificates),
                 CASE(test_expired_certificate),
                 CASE(test_certificate_of_another_ca),
+                cmocka_unit_test(test_two_authorities),
                 CASE(test_certificate_of_another_node),
                 CASE(test_another_node_answers),
                 CASE(test_plain_is_refused_where_all_is_tls),

@@ -549,17 +549,30 @@ static void test_files_keep_their_owner(void **state)
 
 static void test_shown(void **state)
 {
+        static const char *const bad[] = {
+                "export AWS_ACCESS_KEY_ID=mine\nexport AWS_SECRET_ACCESS_KEY='long-enough'\n",    "export AWS_ACCESS_KEY_ID='mine'\nexport AWS_SECRET_ACCESS_KEY='long-enough\n",
+                "export AWS_ACCESS_KEY_ID='mine'\nexport AWS_SECRET_ACCESS_KEY='long'-enough'\n", "export AWS_ACCESS_KEY_ID='mine'\naccess_key = mine\nsecret_key = long-enough\n",
+                "export AWS_ACCESS_KEY_ID='\n"};
+        struct srv_credentials read = {.access_key = ""};
         struct fixture *f = *state;
         char *text = NULL;
-        size_t len;
+        size_t len, i;
         FILE *out = open_memstream(&text, &len);
 
         write_file(path_of(f, 0, "CREDENTIALS"), "access_key = mine\nsecret_key = it's-a-secret\n", 0600);
         assert_int_equal(srv_credentials_show(&f->settings, out, &f->error), 0);
         fclose(out);
         assert_string_equal(text, "export AWS_ACCESS_KEY_ID='mine'\nexport AWS_SECRET_ACCESS_KEY='it'\\''s-a-secret'\n");
-        free(text);
         assert_true(holds(path_of(f, 0, "CREDENTIALS"), "it's-a-secret")); /* looking changes nothing */
+        write_file(path_of(f, 1, "shown"), text, 0600);
+        free(text);
+        assert_int_equal(srv_credentials_read(path_of(f, 1, "shown"), &read, &f->error), 0);
+        assert_string_equal(read.access_key, "mine");
+        assert_string_equal(read.secret_key, "it's-a-secret");
+        for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+                write_file(path_of(f, 1, "shown"), bad[i], 0600);
+                assert_int_equal(srv_credentials_read(path_of(f, 1, "shown"), &read, &f->error), -EINVAL);
+        }
 }
 
 /* ---- the environment ------------------------------------------------------------------------- */

@@ -73,6 +73,8 @@ static void test_path_and_abstract(void **state)
         expect_message(fd, "READY=1\nSTATUS=ready");
         assert_int_equal(srv_notify_reloading(), 1);
         expect_message(fd, "RELOADING=1\nMONOTONIC_USEC=");
+        assert_int_equal(srv_notify_waits("for etcd"), 1);
+        expect_message(fd, "READY=1\nSTATUS=waits for etcd");
         close(fd);
 
         len = (size_t)snprintf(abstract, sizeof(abstract), "@millrace-test-%ld", (long)getpid());
