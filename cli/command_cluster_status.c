@@ -253,15 +253,37 @@ static void show_spread(const json_t *answer, const json_t *pool, struct amiss *
                 fprintf(amiss->out, "spread     %llu shards lie on nodes that hold more of their object than may be lost with a node\n", close);
 }
 
+/* "15 objects lack shards: 12 lack 1, 3 lack 2". A leader of an older build says no more than how many they are. */
+static const char *lacking_text(const json_t *pool, char *out, size_t size)
+{
+        const json_t *lacking = json_object_get(pool, "objects_lacking"), *objects;
+        unsigned long long below = cli_json_number(pool, "objects_below");
+        const char *missing, *before = ":";
+        int len = snprintf(out, size, "%llu object%s lack%s shards", below, below == 1 ? "" : "s", below == 1 ? "s" : "");
+
+        json_object_foreach((json_t *)lacking, missing, objects)
+        {
+                if (json_integer_value(objects) == 0 || len < 0 || (size_t)len >= size)
+                        continue;
+                if (strcmp(missing, "more") == 0)
+                        len += snprintf(out + len, size - (size_t)len, "%s %lld lack more than %lld, and cannot be read", before, (long long)json_integer_value(objects),
+                                        (long long)signed_number(pool, "m"));
+                else
+                        len += snprintf(out + len, size - (size_t)len, "%s %lld lack %s", before, (long long)json_integer_value(objects), missing);
+                before = ",";
+        }
+        return out;
+}
+
 static void show_heal(const json_t *pool, const char *of, struct amiss *amiss)
 {
         const json_t *heal = json_object_get(pool, "heal");
         unsigned long long below = cli_json_number(pool, "objects_below"), lost = cli_json_number(pool, "lost_objects"),
                            seconds = cli_json_number(heal, "seconds_left");
-        char left[24], rate[24], time_left[32] = "";
+        char left[24], rate[24], time_left[32] = "", lacking[AMISS_LINE - 40];
 
         if (below > 0)
-                fprintf(amiss->out, "redundancy %llu objects lack shards", below);
+                fprintf(amiss->out, "redundancy %s", lacking_text(pool, lacking, sizeof(lacking)));
         else
                 fprintf(amiss->out, "redundancy no object is known to lack a shard");
         if (cli_json_number(heal, "level") > 0)
@@ -276,7 +298,7 @@ static void show_heal(const json_t *pool, const char *of, struct amiss *amiss)
                        (unsigned long long)cli_json_number(heal, "todo_objects"), left, rate, *time_left != '\0' ? ", whole in " : "", time_left);
         }
         if (below > 0)
-                amiss_add(amiss, "%s%llu objects lack shards", of, below);
+                amiss_add(amiss, "%s%s", of, lacking_text(pool, lacking, sizeof(lacking)));
         if (lost > 0)
                 amiss_add(amiss, "%s%llu objects have a stripe beyond repair: see millrace admin heal status", of, lost);
         if (cli_json_number(pool, "undecided_names") > 0)
@@ -326,7 +348,7 @@ static void show_pools(const json_t *answer, struct amiss *amiss)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int show_cluster(const json_t *answer, FILE *out)
+int cli_admin_show_cluster(const json_t *answer, FILE *out)
 {
         const json_t *nodes = json_object_get(answer, "nodes"), *etcd = json_object_get(answer, "etcd"), *node;
         struct amiss *amiss = calloc(1, sizeof(*amiss));
@@ -362,7 +384,7 @@ static int show_cluster(const json_t *answer, FILE *out)
 static int show_answer(const struct cli_call *call, const json_t *answer)
 {
         FILE *out = call->json ? fopen("/dev/null", "we") : stdout;
-        int status = out != NULL ? show_cluster(answer, out) : CLI_FAILED;
+        int status = out != NULL ? cli_admin_show_cluster(answer, out) : CLI_FAILED;
 
         if (call->json) {
                 cli_json_print(answer);

@@ -297,13 +297,17 @@ struct eng_digest {
         uint8_t bytes[32];
 };
 
+/* Numbers of missing shards by which objects are counted: 1 to m, and more than m. m is 8 at most. */
+#define ENG_LACKS 9u
+
 /* What looking for missing shards and giving them back has come to. */
 struct eng_heal_report {
         bool running;
         bool surveyed;             /* all objects have been looked at; till then below, todo and waiting_parts count what was met so far */
         unsigned level;            /* objects that lack so many shards are being rebuilt; 0: none yet */
         uint64_t looked_at;        /* objects; by a walk that goes on where the last one failed: from there on */
-        uint64_t below;            /* objects that lack shards, as of this or the last look */
+        uint64_t below;            /* objects that lack shards, as of this or the last look: the sum of lacking */
+        uint64_t lacking[ENG_LACKS]; /* of those: by the number of shards that the worst place lacks, less one; [m]: more than m */
         uint64_t todo_objects, todo_bytes; /* that can be rebuilt; bytes of shards */
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
@@ -346,6 +350,7 @@ struct eng_health {
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back; or a repair that failed is to be tried again soon */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
+        uint64_t objects_lacking[ENG_LACKS]; /* of those, as eng_heal_report's */
         uint64_t undecided_names;  /* that members have differently and that could not be made equal, likewise */
         uint64_t lost_objects;     /* met in this run, and there still: more than m shards of a stripe are gone. All their other stripes can be read */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */

@@ -167,12 +167,13 @@ static json_t *pool_json(const struct srv_admin *admin, const struct eng_health 
 {
         const struct srv_statistics_source *source = &admin->source;
 
-        return json_pack("{s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "leader", (int)admin->settings->number, "name",
+        return json_pack("{s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "leader", (int)admin->settings->number, "name",
                          admin->settings->node, "uptime_s", srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000), "epoch",
                          srv_admin_number(health->epoch), "store", health->store_id, "k", (int)health->ec_k, "m", (int)health->ec_m, "ready", health->ready, "writable",
                          health->writable, "read_only", srv_switch_read(source->switches, SRV_READ_ONLY).on, "maintenance",
                          srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "sessions",
                          admin->sessions != NULL ? (int)admin->sessions(admin->sessions_arg) : 0, "objects_below", srv_admin_number(health->objects_below),
+                         "objects_lacking", srv_admin_lacking(health->objects_lacking, health->ec_m),
                          "lost_objects", srv_admin_number(health->lost_objects), "undecided_names", srv_admin_number(health->undecided_names), "heal",
                          pool_heal(source->store, health), "drives", pool_drives(health, cl_view_pool(view, admin->pool)), "nodes", nodes_json(admin->link, view));
 }

@@ -199,6 +199,10 @@ static const struct metric metrics[] = {
          "Large objects with shards missing or on drives that are out, as of the last complete walk. A walk under way "
          "raises it if it has met more.",
          srv_write_u64, IN(health.objects_below)},
+        {"millrace_objects_lacking_shards", GAUGE, "missing (1 to M, more)",
+         "The same objects by the number of shards that they lack at their worst place. Those that lack M are lost with the next shard; "
+         "those that lack more cannot be read until drives are back.",
+         srv_write_lacking, WHOLE},
         {"millrace_lost_objects", GAUGE, "",
          "Large objects known, since the start, to have stripes that lost more than M shards: some of their bytes are "
          "lost. The log names them. An object leaves the count when it is deleted or readable again.",

@@ -334,6 +334,16 @@ void srv_write_losses_left(const struct metric *metric, const struct srv_statist
         fprintf(out, "%s %u\n", metric->name, statistics->health.ec_m > lost ? statistics->health.ec_m - lost : 0);
 }
 
+void srv_write_lacking(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        const struct eng_health *health = &statistics->health;
+        unsigned i;
+
+        for (i = 0; i < health->ec_m; i++)
+                fprintf(out, "%s{missing=\"%u\"} %" PRIu64 "\n", metric->name, i + 1, health->objects_lacking[i]);
+        fprintf(out, "%s{missing=\"more\"} %" PRIu64 "\n", metric->name, health->objects_lacking[i]);
+}
+
 /* By the drive's id alone: paths would make the many rows of a histogram longer still. */
 void srv_write_drive_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {

@@ -55,6 +55,7 @@ void srv_write_drive_state(const struct metric *metric, const struct srv_statist
 void srv_write_drive_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_drives(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+void srv_write_lacking(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_losses_left(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_drive_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 

@@ -416,6 +416,7 @@ void eng_health_refresh(struct eng_store *store)
         h->full = full;
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
+        memcpy(h->objects_lacking, store->health.objects_lacking, sizeof(h->objects_lacking));
         h->undecided_names = store->health.undecided_names;
         h->lost_objects = store->health.lost_objects;
         h->collecting_orphans = store->health.collecting_orphans;

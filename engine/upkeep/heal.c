@@ -38,6 +38,8 @@
 #define KEEP_NS (60 * SECOND_NS)           /* between records of how far a walk has come */
 #define KEY 'w'
 
+_Static_assert(ENG_LACKS == ERA_MAX_M + 1, "engine.h");
+
 /* What a walk depends on. */
 struct drives {
         eng_mask in, filling, homeless;
@@ -101,6 +103,27 @@ static bool any_asked(const struct eng_heal *heal)
         return false;
 }
 
+/*
+ * A look that has not seen all objects yet raises what is known, never lowers it: of each number of
+ * missing shards, how many objects lack so many or more.
+ */
+static void publish_lacking(struct eng_health *health, const struct eng_heal_report *r)
+{
+        uint64_t was = 0, now = 0, worse = 0;
+        unsigned n;
+
+        for (n = ENG_LACKS; n-- > 0;) {
+                uint64_t known;
+
+                was += health->objects_lacking[n];
+                now += r->lacking[n];
+                known = r->surveyed || now > was ? now : was;
+                health->objects_lacking[n] = known - worse;
+                worse = known;
+        }
+        health->objects_below = worse;
+}
+
 void eng_heal_publish(struct eng_store *store)
 {
         struct eng_heal_report *r = &store->heal;
@@ -109,8 +132,7 @@ void eng_heal_publish(struct eng_store *store)
         store->health.healing = r->running || any_asked(store->coord->heal);
         store->health.heal_bytes_left = r->running && r->todo_bytes > r->done_bytes ? r->todo_bytes - r->done_bytes : 0;
         store->health.heal_seconds_left = seconds_left(r);
-        if (r->surveyed || r->below > store->health.objects_below)
-                store->health.objects_below = r->below;
+        publish_lacking(&store->health, r);
         if (r->surveyed || r->undecided_names > store->health.undecided_names)
                 store->health.undecided_names = r->undecided_names;
         if (!r->running && (r->written > 0 || r->failed_objects > 0 || r->undecided_names > 0))

@@ -332,14 +332,16 @@ static void over_comes(struct lp_msg *msg)
 /* The walk over all groups has ended, and all that it began. */
 static void tell_over(struct eng_walk_worker *worker)
 {
+        unsigned n;
+
         assert(worker->begun && worker->out == 0);
         if (worker->now == &worker->all) {
                 worker->all.at = worker->walk->at; /* its last place */
                 worker->now = NULL;
                 worker->has_row = false;
         }
-        if (!worker->stop && !worker->blind) /* some were met in vain, or changed by clients: what it has left is known */
-                worker->counts.below += worker->stays - worker->below;
+        for (n = 0; n < ENG_LACKS && !worker->stop && !worker->blind; n++) /* some were met in vain, or changed by clients: what it has left is known */
+                worker->counts.lacking[n] += worker->stays[n] - worker->lacking[n];
         if (!worker->stop)
                 worker->took = lp_now(worker->el->loop) - worker->began;
         eng_walk_worker_tell(worker);
@@ -421,7 +423,8 @@ void eng_walk_worker_begin(struct eng_walk_worker *worker)
         assert(eng_on_loop(worker->el) && !worker->begun);
         memset(&worker->all, 0, sizeof(worker->all));
         worker->skips = worker->blind = false;
-        worker->below = worker->stays = 0;
+        memset(worker->lacking, 0, sizeof(worker->lacking));
+        memset(worker->stays, 0, sizeof(worker->stays));
         worker->may = true;
         worker->began = lp_now(worker->el->loop);
         worker->all.under_way = worker->all.first = worker->begun = true;

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.conftest import make_client
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
 
@@ -209,6 +210,10 @@ def test_status(cluster):
     assert all(abs(n["reached"].get("clock_ahead_ms", 0)) < 1000 for n in answer["nodes"]), answer
     assert sum("clock_ahead_ms" in n["reached"] for n in answer["pool"]["nodes"] + answer["nodes"]) > 0, answer
     leader = cluster.wait_leader()
+    s3 = make_client(leader.endpoint, cluster.access_key, cluster.secret_key)
+    s3.create_bucket(Bucket="status")
+    for i in range(8):
+        s3.put_object(Bucket="status", Key=f"o{i}", Body=bytes(3 << 20))
     away = next(n for n in cluster.nodes.values() if n is not leader)
     asked = next(n for n in cluster.nodes.values() if n is not leader and n is not away)
     away.kill()
@@ -216,6 +221,17 @@ def test_status(cluster):
                             lambda: status(cluster, asked)[1])
     assert code == 1 and f"node {away.name} is silent" in said and "0 of 2" in said, said
     assert status(cluster, asked, "--json")[0] == 1
+
+    def lacking():  # of 2+2 over three nodes, each object has one or two shards on the node that is away
+        pool = json.loads(status(cluster, asked, "--json")[1])["pool"]
+        return pool and pool["objects_below"] == 8 and pool["objects_lacking"]
+    found = wait_until(lacking, 60, "objects lack shards", lambda: status(cluster, asked)[1])
+    assert list(found) == ["1", "2", "more"] and found["1"] + found["2"] == 8 and found["more"] == 0, found
+    words = ", ".join(f"{found[n]} lack {n}" for n in ("1", "2") if found[n])
+    said = status(cluster, asked)[1]
+    assert f"redundancy 8 objects lack shards: {words}" in said and f"! 8 objects lack shards: {words}" in said, said
+    metrics = asked.get("/metrics/pool", asked.admin)[2]
+    assert all(f'millrace_objects_lacking_shards{{missing="{n}"}} {count}\n' in metrics for n, count in found.items()), metrics
     leader.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])
     assert code == 1 and "has no leader that answers" in said, said

@@ -222,6 +222,8 @@ static void test_full(void **state)
         f->loops[0].reserve_waiting[LP_SHARE_INTERNAL] = 3;
         f->access.dropped = 17;
         f->health.rebuilt_objects = 8;
+        f->health.objects_lacking[0] = 12;
+        f->health.objects_lacking[1] = 3;
         f->process.cpu_seconds = 1.5;
         f->started_ms = 1700000000500;
         f->now_ms = 1700000002000;
@@ -264,6 +266,9 @@ static void test_full(void **state)
         has_line(text, "millrace_arena_waiting{loop=\"0\",share=\"internal\"} 3");
         has_line(text, "millrace_access_log_dropped_total 17");
         has_line(text, "millrace_rebuilt_objects_total 8");
+        has_line(text, "millrace_objects_lacking_shards{missing=\"1\"} 12");
+        has_line(text, "millrace_objects_lacking_shards{missing=\"more\"} 3"); /* than M, which is 1 */
+        assert_null(strstr(text, "{missing=\"2\"}"));
         has_line(text, "# HELP millrace_mended_objects_total Old name of millrace_rebuilt_objects_total.");
         has_line(text, "millrace_mended_objects_total 8");
         assert_null(strstr(text, "NeverUsed"));

@@ -1,0 +1,107 @@
+/*
+ * `millrace admin cluster status`: what an operator reads of an answer, and whether the exit status says that something is
+ * amiss.
+ */
+#include "cli/command_admin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* An answer of node a, of a cluster of a and b, whose one pool is whole. */
+static json_t *answer_new(void)
+{
+        json_t *nodes = json_pack("[{s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:{}}, {s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:{s:b, s:s, s:i}}]", "name", "a", "number", 1, "rack", 0, "state",
+                                  "in", "address", "10.0.0.1:9100", "version", "1", "asked", 1, "reached", "name", "b", "number", 2, "rack", 0, "state", "in", "address",
+                                  "10.0.0.2:9100", "version", "1", "asked", 0, "reached", "up", 1, "refused", "", "heard_ms_ago", 10);
+        json_t *pool = json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:s, s:i, s:i, s:{s:b, s:b, s:b}, s:[{s:i, s:i, s:s}, {s:i, s:i, s:s}]}", "leader", 2, "name", "b",
+                                 "uptime_s", 90, "epoch", 7, "k", 2, "m", 2, "sessions", 2, "ready", 1, "writable", 1, "reason", "", "objects_below", 0, "lost_objects", 0, "heal",
+                                 "running", 0, "surveyed", 1, "healing", 0, "drives", "slot", 0, "node", 1, "state", "in", "slot", 1, "node", 2, "state", "in");
+
+        assert_non_null(nodes);
+        assert_non_null(pool);
+        return json_pack("{s:s, s:s, s:s, s:{s:b, s:s, s:i}, s:o, s:[{s:i, s:i, s:s, s:i, s:o, s:s}]}", "cluster", "c", "node", "a", "version", "1", "etcd", "answers", 1, "reason", "",
+                         "generation", 1, "nodes", nodes, "pools", "number", 1, "leader", 2, "leader_name", "b", "epoch", 7, "pool", pool, "pool_reason", "");
+}
+
+static json_t *pool_of(const json_t *answer)
+{
+        return json_object_get(json_array_get(json_object_get(answer, "pools"), 0), "pool");
+}
+
+static void set(json_t *object, const char *name, json_t *value)
+{
+        assert_non_null(object);
+        assert_int_equal(json_object_set_new(object, name, value), 0);
+}
+
+/* The answer is given up. */
+static char *shown(json_t *answer, int status)
+{
+        char *text = NULL;
+        size_t len;
+        FILE *out = open_memstream(&text, &len);
+
+        assert_non_null(answer);
+        assert_int_equal(cli_admin_show_cluster(answer, out), status);
+        fclose(out);
+        json_decref(answer);
+        return text;
+}
+
+static void says(const char *text, const char *what)
+{
+        if (strstr(text, what) == NULL)
+                fail_msg("%s is not in:\n%s", what, text);
+}
+
+static void test_whole(void **state)
+{
+        char *text = shown(answer_new(), CLI_OK);
+
+        says(text, "led by b for");
+        says(text, "redundancy no object is known to lack a shard\n");
+        says(text, "All is whole.\n");
+        assert_null(strstr(text, "! "));
+        free(text);
+}
+
+/* Those that lack two are closer to their loss than those that lack one. */
+static void test_missing_shards(void **state)
+{
+        json_t *answer = answer_new();
+        char *text;
+
+        set(pool_of(answer), "objects_below", json_integer(16));
+        set(pool_of(answer), "objects_lacking", json_pack("{s:i, s:i, s:i}", "1", 12, "2", 3, "more", 1));
+        text = shown(answer, CLI_FAILED);
+        says(text, "redundancy 16 objects lack shards: 12 lack 1, 3 lack 2, 1 lack more than 2, and cannot be read\n");
+        says(text, "\n! 16 objects lack shards: 12 lack 1, 3 lack 2, 1 lack more than 2, and cannot be read\n");
+        free(text);
+
+        answer = answer_new();
+        set(pool_of(answer), "objects_below", json_integer(4));
+        set(pool_of(answer), "objects_lacking", json_pack("{s:i, s:i, s:i}", "1", 0, "2", 4, "more", 0));
+        text = shown(answer, CLI_FAILED);
+        says(text, "redundancy 4 objects lack shards: 4 lack 2\n");
+        free(text);
+
+        answer = answer_new(); /* of a leader that does not count them so */
+        set(pool_of(answer), "objects_below", json_integer(1));
+        text = shown(answer, CLI_FAILED);
+        says(text, "redundancy 1 object lacks shards\n");
+        free(text);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_whole),
+                cmocka_unit_test(test_missing_shards),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
