@@ -124,14 +124,23 @@ static json_t *nodes_json(const struct srv_link *link, const struct cl_view *vie
 
 /* ---- the pool, at its leader ----------------------------------------------------------------- */
 
+/* NULL: it does not catch up. */
+static json_t *catch_up_json(const struct eng_catch_up_progress *progress)
+{
+        if (!progress->running)
+                return NULL;
+        return json_pack("{s:o, s:o, s:o, s:o, s:o}", "compared", srv_admin_number(progress->compared), "copied", srv_admin_number(progress->copied), "total",
+                         srv_admin_number(progress->total), "rate", srv_admin_number(progress->rate), "seconds_left", srv_admin_number(progress->seconds_left));
+}
+
 static json_t *pool_drive(const struct eng_drive_info *drive, unsigned slot, const struct cl_pool *pool)
 {
         unsigned node = slot < pool->epoch.slots ? pool->epoch.slot[slot].site.node : 0;
 
-        return json_pack("{s:i, s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "node", (int)node, "path", srv_admin_text(drive->path), "id",
+        return json_pack("{s:i, s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o*}", "slot", (int)slot, "node", (int)node, "path", srv_admin_text(drive->path), "id",
                          drive->id, "state", srv_drive_state_name(drive->state), "adding", drive->adding, "filling", drive->filling, "leaving", drive->leaving,
                          "unreliable", drive->unreliable, "reason", srv_admin_text(drive->reason), "total_bytes", srv_admin_number(drive->total_bytes), "free_bytes",
-                         srv_admin_number(drive->free_bytes));
+                         srv_admin_number(drive->free_bytes), "catch_up", catch_up_json(&drive->catch_up));
 }
 
 static json_t *pool_drives(const struct eng_health *health, const struct cl_pool *pool)
@@ -152,11 +161,11 @@ static json_t *pool_heal(struct eng_store *store, const struct eng_health *healt
         if (reports == NULL)
                 return NULL;
         eng_heal_read(store, &reports[0], &reports[1]);
-        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
+        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
                          reports[0].surveyed, "level", (int)reports[0].level, "looked_at", srv_admin_number(reports[0].looked_at), "todo_objects",
                          srv_admin_number(reports[0].todo_objects), "done_objects", srv_admin_number(reports[0].done_objects), "todo_bytes",
                          srv_admin_number(reports[0].todo_bytes), "done_bytes", srv_admin_number(reports[0].done_bytes), "failed_objects",
-                         srv_admin_number(reports[0].failed_objects), "rate", srv_admin_number(health->heal_rate), "bytes_left",
+                         srv_admin_number(reports[0].failed_objects), "rate", srv_admin_number(health->heal_rate), "pace", srv_admin_number(health->heal_pace), "bytes_left",
                          srv_admin_number(health->heal_bytes_left), "seconds_left", srv_admin_number(health->heal_seconds_left),
                          "too_close", srv_admin_number(reports[0].too_close));
         free(reports);

@@ -350,6 +350,19 @@ static void tell_over(struct eng_walk_worker *worker)
         lp_post(worker->store->coord_loop->loop, &worker->over);
 }
 
+/* Each name once: later rounds of a walk come to objects again. */
+static void count_name(struct eng_walk_worker *worker)
+{
+        const struct eng_walk_row *row = &worker->row;
+        struct fmt_value head;
+
+        if (worker->now != &worker->all || (worker->now->space == FMT_SPACE_OBJECT && !worker->now->first))
+                return;
+        memcpy(&head, eng_entry_value(row->of[__builtin_ctzll(row->have)]), sizeof(head));
+        if (head.pg <= worker->store->pg_count && worker->store->pg_loop[head.pg] == worker->el->index)
+                worker->names[head.pg]++;
+}
+
 /* One name. False: nothing can be done now. */
 static bool take_row(struct eng_walk_worker *worker, unsigned *rows)
 {
@@ -370,6 +383,7 @@ static bool take_row(struct eng_walk_worker *worker, unsigned *rows)
                 worker->all_rows -= worker->now == &worker->all && worker->all_rows > 0;
                 worker->has_row = true;
                 worker->compared = false;
+                count_name(worker);
         }
         if (!eng_walk_worker_look_at_row(worker))
                 return false;

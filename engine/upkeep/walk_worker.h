@@ -70,6 +70,7 @@ struct eng_walk_worker {
         struct eng_store *store;
         struct eng_loop *el;
         const struct eng_walk_worker_order *order;
+        uint32_t *names;               /* by group: names met by the walk over all groups; of its groups alone, while that is under way */
         struct eng_walk *walk;
         struct eng_walk_worker_tour all, some; /* some: of the groups in wanted */
         struct eng_walk_worker_tour *now;     /* whose names are being walked; NULL: neither */

@@ -96,11 +96,59 @@ static void test_missing_shards(void **state)
         free(text);
 }
 
+static json_t *drive_of(const json_t *answer, size_t index)
+{
+        return json_array_get(json_object_get(pool_of(answer), "drives"), index);
+}
+
+/* How far a drive is that catches up, at what rate, and how long it will take. */
+static void test_catching_up(void **state)
+{
+        json_t *answer = answer_new();
+        char *text;
+
+        set(drive_of(answer, 1), "state", json_string("joining"));
+        set(drive_of(answer, 1), "reason", json_string("catching up: 120 names compared, 30 copied"));
+        set(drive_of(answer, 1), "catch_up", json_pack("{s:i, s:i, s:i, s:i, s:i}", "compared", 120, "copied", 30, "total", 600, "rate", 40, "seconds_left", 12));
+        text = shown(answer, CLI_FAILED);
+        says(text, "! slot 1, of node b, is joining: 120 of about 600 names compared, 30 copied, 40 names/s, done in 0:12\n");
+        free(text);
+
+        answer = answer_new(); /* nobody has counted names yet */
+        set(drive_of(answer, 1), "state", json_string("joining"));
+        set(drive_of(answer, 1), "catch_up", json_pack("{s:i, s:i, s:i, s:i, s:i}", "compared", 120, "copied", 30, "total", 0, "rate", 40, "seconds_left", 0));
+        text = shown(answer, CLI_FAILED);
+        says(text, "is joining: 120 names compared, 30 copied, 40 names/s\n");
+        free(text);
+
+        answer = answer_new(); /* a member to which groups come: nothing is amiss with it */
+        set(drive_of(answer, 1), "catch_up", json_pack("{s:i, s:i, s:i, s:i, s:i}", "compared", 5, "copied", 5, "total", 9, "rate", 1, "seconds_left", 4));
+        text = shown(answer, CLI_OK);
+        says(text, "moving     groups to slot 1, of node b: 5 of about 9 names compared, 5 copied, 1 names/s, done in 0:04\n");
+        free(text);
+}
+
+/* The rate that is achieved is another one than what the pacer allows. */
+static void test_healing(void **state)
+{
+        json_t *answer = answer_new();
+        char *text;
+
+        set(pool_of(answer), "heal", json_pack("{s:b, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "healing", 1, "running", 1, "surveyed", 1, "level", 2, "done_objects", 3,
+                                               "todo_objects", 10, "bytes_left", 3 << 20, "rate", 8 << 20, "pace", 1 << 20, "seconds_left", 4));
+        text = shown(answer, CLI_OK);
+        says(text, "; those that lack 2 are being rebuilt\n");
+        says(text, "healing    3 of 10 objects done, 3.0 MiB left, 1.0 MiB/s so far, 8.0 MiB/s allowed, whole in 0:04\n");
+        free(text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_whole),
                 cmocka_unit_test(test_missing_shards),
+                cmocka_unit_test(test_catching_up),
+                cmocka_unit_test(test_healing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,12 @@ static bool some_done(const struct eng_health *h, void *arg)
         return h->rebuilt_objects > 0;
 }
 
+/* What has been given back in the time since the walk began. */
+static bool has_pace(const struct eng_health *h, void *arg)
+{
+        return h->healing && h->heal_pace > 0;
+}
+
 static bool at_rest(const struct eng_health *h, void *arg)
 {
         return so_whole(h, arg) && !h->collecting_orphans;
@@ -118,6 +124,7 @@ static void test_repairs_while_it_looks(void **state)
         assert_true(report[0].done_objects > 0 && report[0].looked_at < OBJECTS);
         assert_int_equal(report[0].todo_objects, report[0].looked_at); /* so far */
         assert_int_equal(sf.store->pacer.rate, 1 << 20);               /* what is set holds */
+        assert_true(sf_wait_health(&sf, has_pace, NULL, 60));
         sf_close(&sf);
 
         sf.options.heal_rate = 1 << 30;
