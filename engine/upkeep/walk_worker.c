@@ -351,7 +351,7 @@ static void tell_over(struct eng_walk_worker *worker)
 }
 
 /* Each name once: later rounds of a walk come to objects again. */
-static void count_name(struct eng_walk_worker *worker)
+static void count_walked_name(struct eng_walk_worker *worker)
 {
         const struct eng_walk_row *row = &worker->row;
         struct fmt_value head;
@@ -383,7 +383,7 @@ static bool take_row(struct eng_walk_worker *worker, unsigned *rows)
                 worker->all_rows -= worker->now == &worker->all && worker->all_rows > 0;
                 worker->has_row = true;
                 worker->compared = false;
-                count_name(worker);
+                count_walked_name(worker);
         }
         if (!eng_walk_worker_look_at_row(worker))
                 return false;
