@@ -11,6 +11,7 @@
 #include "server/admin_private.h"
 
 #include "server/cluster_link.h"
+#include "server/cluster_statistics.h"
 #include "server/health_log.h"
 #include "server/settings.h"
 #include "server/switches.h"
@@ -48,49 +49,15 @@ static const char *reach_refusal(enum net_reason reason)
         return (unsigned)reason < NET_REASONS_END && texts[reason] != NULL ? texts[reason] : "unknown";
 }
 
-/* Of all its processes that are known, the one that was heard of last. False: none is known. */
-static bool reach_node(struct net *net, uint16_t number, struct net_peer_state *out)
-{
-        bool found = false;
-        unsigned i;
-
-        for (i = 0; net != NULL && i <= CL_POOLS_MAX + 1; i++) { /* the node process, leaders, the gateway */
-                struct net_peer *peer = net_peer_find(net, cl_party(number, i <= CL_POOLS_MAX ? i : CL_POOL_HOMES));
-                struct net_peer_state state;
-
-                if (peer == NULL)
-                        continue;
-                net_peer_state_read(peer, &state);
-                if (!found) {
-                        *out = state;
-                        found = true;
-                        continue;
-                }
-                out->up |= state.up;
-                out->heard = state.heard > out->heard ? state.heard : out->heard;
-                if (out->round_trip_ns == 0)
-                        out->round_trip_ns = state.round_trip_ns;
-                if (out->refused == NET_REASON_NONE)
-                        out->refused = state.refused;
-                if (out->clock_ahead_ms == INT64_MIN)
-                        out->clock_ahead_ms = state.clock_ahead_ms;
-        }
-        return found;
-}
-
 /* What this process knows of a node at first hand; {} for its own. */
 static json_t *reach_json(const struct srv_link *link, uint16_t number)
 {
-        struct net_peer_state state, home;
+        struct net_peer_state state;
         uint64_t now = lp_clock();
         json_t *json;
 
-        if (number == link->settings->number || !reach_node(link->net, number, &state))
+        if (!srv_cluster_reach(link, number, &state))
                 return json_object();
-        if (reach_node(link->home_net, number, &home)) {
-                state.up |= home.up;
-                state.heard = home.heard > state.heard ? home.heard : state.heard;
-        }
         json = json_pack("{s:b, s:s}", "up", state.up, "refused", reach_refusal(state.refused));
         if (state.heard != 0)
                 json_object_set_new(json, "heard_ms_ago", srv_admin_number(now > state.heard ? (now - state.heard) / 1000000 : 0));

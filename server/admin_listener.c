@@ -258,6 +258,7 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         if (admin == NULL)
                 return -ENOMEM;
         admin->source = options->source;
+        admin->source.link = options->link;
         admin->tls = options->tls;
         admin->hosts = options->hosts;
         admin->settings = options->settings;

@@ -200,6 +200,12 @@ def test_doctor(cluster):
         cluster.nodes[3].spawn()
 
 
+def cluster_metrics(node):
+    """{what is behind millrace_cluster_: its value}, of a node's metrics."""
+    lines = node.get("/metrics", node.admin)[2].splitlines()
+    return {name.removeprefix("millrace_cluster_"): float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith("millrace_cluster_"))}
+
+
 def test_status(cluster):
     """At any node: who is there, who leads; a node that is away is named at once, and with etcd and all leaders away there is an answer, too."""
     for node in cluster.nodes.values():
@@ -210,6 +216,10 @@ def test_status(cluster):
     assert all(abs(n["reached"].get("clock_ahead_ms", 0)) < 1000 for n in answer["nodes"]), answer
     assert sum("clock_ahead_ms" in n["reached"] for n in answer["pool"]["nodes"] + answer["nodes"]) > 0, answer
     leader = cluster.wait_leader()
+    for node in cluster.nodes.values():
+        found = cluster_metrics(node)
+        assert found["nodes_silent"] == 0 and found["clock_skew_ms"] < 1000 and found["etcd_silent_seconds"] < 30, found
+        assert found['pool_led{pool="1"}'] == 1 and found['pool_leads{pool="1"}'] == (node is leader), found
     s3 = make_client(leader.endpoint, cluster.access_key, cluster.secret_key)
     s3.create_bucket(Bucket="status")
     for i in range(8):
@@ -239,6 +249,10 @@ def test_status(cluster):
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("etcd does not answer") == 1 and found, 60, "etcd is away", lambda: status(cluster, asked)[1])
     assert code == 1, said
     assert status(cluster, leader)[0] == 2
+    found = cluster_metrics(asked)
+    assert found["nodes_silent"] == 2 and found["etcd_silent_seconds"] > 0, found
+    silent = found["etcd_silent_seconds"]
+    wait_until(lambda: cluster_metrics(asked)["etcd_silent_seconds"] > silent + 1, 30, "the time since etcd's last answer grows", cluster.said)
     cluster.etcd.start()
     away.spawn()
     leader.spawn()
