@@ -19,7 +19,7 @@
 #define NO_ANSWER    2
 #define SKEW_MS      1000 /* of clocks, worth a line */
 
-/* What is not as it should be; out: where the rest is shown. */
+/* What is not as it should be; out: where the rest is shown; count: of lines, those for which there was no room included. */
 struct amiss {
         FILE *out;
         unsigned count;
@@ -31,10 +31,10 @@ static void amiss_add(struct amiss *amiss, const char *format, ...)
 {
         va_list args;
 
-        if (amiss->count == AMISS_MAX)
+        if (amiss->count++ >= AMISS_MAX)
                 return;
         va_start(args, format);
-        vsnprintf(amiss->lines[amiss->count++], AMISS_LINE, format, args);
+        vsnprintf(amiss->lines[amiss->count - 1], AMISS_LINE, format, args);
         va_end(args);
 }
 
@@ -45,7 +45,7 @@ static json_int_t signed_number(const json_t *object, const char *name)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* What a pool's leader knows of a node. NULL: nothing. */
+/* What a pool's leader knows of a node at first hand. NULL: nothing. */
 static const json_t *reached_by_leader(const json_t *pool, const json_t *node)
 {
         const json_t *others = json_object_get(json_object_get(pool, "pool"), "nodes"), *other, *reached;
@@ -60,8 +60,8 @@ static const json_t *reached_by_leader(const json_t *pool, const json_t *node)
         return NULL;
 }
 
-/* Some leader's word of whether it reaches a node, else that of the node that was asked. */
-static const json_t *node_reached(const json_t *answer, const json_t *node)
+/* Some leader's word of whether it reaches a node, else that of the node that was asked. by: whose it is. */
+static const json_t *node_reached(const json_t *answer, const json_t *node, const char **by)
 {
         const json_t *pools = json_object_get(answer, "pools"), *pool, *reached;
         size_t i;
@@ -69,9 +69,12 @@ static const json_t *node_reached(const json_t *answer, const json_t *node)
         json_array_foreach(pools, i, pool)
         {
                 reached = reached_by_leader(pool, node);
-                if (reached != NULL)
-                        return reached;
+                if (reached == NULL)
+                        continue;
+                *by = cli_json_text(json_object_get(pool, "pool"), "name");
+                return reached;
         }
+        *by = cli_json_text(answer, "node");
         return json_object_get(node, "reached");
 }
 
@@ -132,11 +135,14 @@ static const char *node_state(const json_t *reached, bool asked, char *out, size
         return out;
 }
 
-static const char *node_clock(const json_t *node, const json_t *reached, char *out, size_t size, json_int_t *ahead)
+/* By the clock of the node that was asked, where that knows; *by is changed to it then. */
+static const char *node_clock(const json_t *answer, const json_t *node, const json_t *reached, char *out, size_t size, json_int_t *ahead, const char **by)
 {
         const json_t *known = json_object_get(json_object_get(node, "reached"), "clock_ahead_ms");
 
-        if (!json_is_integer(known))
+        if (json_is_integer(known))
+                *by = cli_json_text(answer, "node");
+        else
                 known = json_object_get(reached, "clock_ahead_ms");
         *ahead = json_integer_value(known);
         if (json_is_integer(known) && llabs(*ahead) < 50)
@@ -162,16 +168,32 @@ static bool all_answered(const json_t *answer)
         return json_array_size(pools) > 0;
 }
 
+/* As the node that was asked compares them with its own, or else some leader. */
+static void show_secrets(const json_t *answer, const json_t *node, const json_t *reached, const char *by, struct amiss *amiss)
+{
+        const char *own = cli_json_text(json_object_get(node, "reached"), "secrets_differ"), *differ = *own != '\0' ? own : cli_json_text(reached, "secrets_differ"),
+                   *whose = *own != '\0' ? cli_json_text(answer, "node") : by, *name = cli_json_text(node, "name");
+
+        if (strcmp(differ, "first-key") == 0)
+                amiss_add(amiss, "node %s: it seals with another key of key_file than %s: finish the change of keys", name, whose);
+        else if (strcmp(differ, "root-credentials") == 0)
+                amiss_add(amiss, "node %s: its root credentials are not those of %s: what clients sign with one is refused at the other", name, whose);
+        else if (*differ != '\0')
+                amiss_add(amiss, "node %s: its secrets are not those of %s: one cannot open what the other seals (key_file)", name, whose);
+}
+
 static void show_node(const json_t *answer, const json_t *node, struct amiss *amiss)
 {
-        const json_t *reached = node_reached(answer, node);
+        const char *by, *clock_by;
+        const json_t *reached = node_reached(answer, node, &by);
         struct drive_count drives = count_drives(answer, signed_number(node, "number"));
         const char *name = cli_json_text(node, "name"), *version = cli_json_text(node, "version"), *refused;
         char state[40], clock[24], count[24], leads[100];
         json_int_t ahead;
 
         node_state(reached, cli_json_true(node, "asked"), state, sizeof(state));
-        node_clock(node, reached, clock, sizeof(clock), &ahead);
+        clock_by = by;
+        node_clock(answer, node, reached, clock, sizeof(clock), &ahead, &clock_by);
         snprintf(count, sizeof(count), "%u of %u", drives.in, drives.all);
         fprintf(amiss->out, "  %-20s %6lld %5lld  %-12s %-9s %9s  %-10s %s%s\n", name, (long long)signed_number(node, "number"), (long long)signed_number(node, "rack"), state, count,
                clock, version, cli_json_text(node, "address"), node_leads(answer, signed_number(node, "number"), leads, sizeof(leads)));
@@ -181,7 +203,8 @@ static void show_node(const json_t *answer, const json_t *node, struct amiss *am
         if (*refused != '\0')
                 amiss_add(amiss, "node %s refuses connections: %s", name, refused);
         if (llabs(ahead) > SKEW_MS)
-                amiss_add(amiss, "the clock of node %s is %+.1f s from that of %s: let a time service set them", name, (double)ahead / 1000, cli_json_text(answer, "node"));
+                amiss_add(amiss, "the clock of node %s is %+.1f s from that of %s: let a time service set them", name, (double)ahead / 1000, clock_by);
+        show_secrets(answer, node, reached, by, amiss);
         if (*version != '\0' && strcmp(version, cli_json_text(answer, "version")) != 0)
                 amiss_add(amiss, "node %s runs version %s, and %s %s", name, version, cli_json_text(answer, "node"), cli_json_text(answer, "version"));
         if (signed_number(node, "empty_folders") > 0 && drives.all == 0 && all_answered(answer))
@@ -357,7 +380,13 @@ static void show_pool(const json_t *answer, const json_t *one, bool several, str
                 snprintf(of, sizeof(of), "pool %lld: ", (long long)signed_number(one, "number"));
         }
         if (!json_is_object(pool)) {
-                fprintf(amiss->out, "%-10s %s\n", title, cli_json_text(one, "pool_reason"));
+                fprintf(amiss->out, "%-10s ", title);
+                if (*cli_json_text(one, "leader_name") != '\0')
+                        fprintf(amiss->out, "led by %s, which does not answer: ", cli_json_text(one, "leader_name"));
+                fprintf(amiss->out, "%s", cli_json_text(one, "pool_reason"));
+                if (json_object_get(one, "epoch") != NULL)
+                        fprintf(amiss->out, "; epoch %llu", (unsigned long long)cli_json_number(one, "epoch"));
+                fprintf(amiss->out, "\n");
                 amiss_add(amiss, "%sthe pool has no leader that answers: %s", of, cli_json_text(one, "pool_reason"));
                 return;
         }
@@ -412,8 +441,10 @@ int cli_admin_show_cluster(const json_t *answer, FILE *out)
                         show_node(answer, node, amiss);
         }
         fprintf(amiss->out, "\n");
-        for (i = 0; i < amiss->count; i++)
+        for (i = 0; i < amiss->count && i < AMISS_MAX; i++)
                 fprintf(amiss->out, "! %s\n", amiss->lines[i]);
+        if (amiss->count > AMISS_MAX)
+                fprintf(amiss->out, "! and %u more\n", amiss->count - AMISS_MAX);
         if (amiss->count == 0)
                 fprintf(amiss->out, "All is whole.\n");
         status = amiss->count == 0 ? CLI_OK : CLI_FAILED;

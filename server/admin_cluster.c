@@ -49,6 +49,15 @@ static const char *reach_refusal(enum net_reason reason)
         return (unsigned)reason < NET_REASONS_END && texts[reason] != NULL ? texts[reason] : "unknown";
 }
 
+/* "": nothing is known to differ. */
+static const char *secrets_text(enum net_secrets_verdict secrets)
+{
+        static const char *const texts[] = {[NET_SECRETS_UNKNOWN] = "", [NET_SECRETS_SAME] = "", [NET_SECRETS_FIRST_DIFFERS] = "first-key", [NET_SECRETS_ROOT_DIFFERS] = "root-credentials",
+                                            [NET_SECRETS_APART] = "keys"};
+
+        return (unsigned)secrets < sizeof(texts) / sizeof(texts[0]) ? texts[secrets] : "";
+}
+
 /* What this process knows of a node at first hand; {} for its own. */
 static json_t *reach_json(const struct srv_link *link, uint16_t number)
 {
@@ -58,7 +67,7 @@ static json_t *reach_json(const struct srv_link *link, uint16_t number)
 
         if (!srv_cluster_reach(link, number, &state))
                 return json_object();
-        json = json_pack("{s:b, s:s}", "up", state.up, "refused", reach_refusal(state.refused));
+        json = json_pack("{s:b, s:s, s:s}", "up", state.up, "refused", reach_refusal(state.refused), "secrets_differ", secrets_text(state.secrets));
         if (state.heard != 0)
                 json_object_set_new(json, "heard_ms_ago", srv_admin_number(now > state.heard ? (now - state.heard) / 1000000 : 0));
         if (state.round_trip_ns != 0)

@@ -244,7 +244,7 @@ def test_status(cluster):
     assert all(f'millrace_objects_lacking_shards{{missing="{n}"}} {count}\n' in metrics for n, count in found.items()), metrics
     leader.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])
-    assert code == 1 and "has no leader that answers" in said, said
+    assert code == 1 and "has no leader that answers" in said and "; epoch " in said, said
     cluster.etcd.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("etcd does not answer") == 1 and found, 60, "etcd is away", lambda: status(cluster, asked)[1])
     assert code == 1, said

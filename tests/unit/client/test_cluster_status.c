@@ -142,6 +142,84 @@ static void test_healing(void **state)
         free(text);
 }
 
+static json_t *node_of(const json_t *answer, size_t index)
+{
+        return json_array_get(json_object_get(answer, "nodes"), index);
+}
+
+/* What there is no room for is counted. */
+static void test_many_lines(void **state)
+{
+        json_t *answer = answer_new(), *drives = json_object_get(pool_of(answer), "drives");
+        unsigned i, lines = 0;
+        char *text, *at;
+
+        for (i = 2; i < 42; i++)
+                assert_int_equal(json_array_append_new(drives, json_pack("{s:i, s:i, s:s}", "slot", i, "node", 2, "state", "missing")), 0);
+        text = shown(answer, CLI_FAILED);
+        for (at = text; (at = strstr(at, "\n! ")) != NULL; at++)
+                lines++;
+        assert_int_equal(lines, 33);
+        says(text, "\n! and 8 more\n");
+        free(text);
+}
+
+/* A skew is told of the clock that it was measured by: the asked node's, or else the leader's. */
+static void test_whose_clock(void **state)
+{
+        json_t *answer = answer_new();
+        char *text;
+
+        set(json_object_get(node_of(answer, 1), "reached"), "clock_ahead_ms", json_integer(2500));
+        text = shown(answer, CLI_FAILED);
+        says(text, "! the clock of node b is +2.5 s from that of a:");
+        free(text);
+
+        answer = answer_new(); /* c is not reached by a, and by the leader, b */
+        assert_int_equal(json_array_append_new(json_object_get(answer, "nodes"), json_pack("{s:s, s:i, s:s, s:{}}", "name", "c", "number", 3, "state", "in", "reached")), 0);
+        set(pool_of(answer), "nodes", json_pack("[{s:i, s:{s:b, s:s, s:i}}]", "number", 3, "reached", "up", 1, "refused", "", "clock_ahead_ms", -4000));
+        text = shown(answer, CLI_FAILED);
+        says(text, "! the clock of node c is -4.0 s from that of b:");
+        free(text);
+}
+
+/* What etcd has of a pool is shown when its leader says nothing. */
+static void test_silent_leader(void **state)
+{
+        json_t *answer = answer_new(), *one = json_array_get(json_object_get(answer, "pools"), 0);
+        char *text;
+
+        set(one, "pool", json_null());
+        set(one, "pool_reason", json_string("no answer in time"));
+        text = shown(answer, CLI_FAILED);
+        says(text, "pool       led by b, which does not answer: no answer in time; epoch 7\n");
+        says(text, "! the pool has no leader that answers: no answer in time\n");
+        free(text);
+}
+
+static void test_secrets(void **state)
+{
+        static const struct {
+                const char *differ, *says;
+        } cases[] = {{"first-key", "! node b: it seals with another key of key_file than a:"},
+                     {"root-credentials", "! node b: its root credentials are not those of a:"},
+                     {"keys", "! node b: its secrets are not those of a:"}};
+        json_t *answer;
+        char *text;
+        unsigned i;
+
+        for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                answer = answer_new();
+                set(json_object_get(node_of(answer, 1), "reached"), "secrets_differ", json_string(cases[i].differ));
+                text = shown(answer, CLI_FAILED);
+                says(text, cases[i].says);
+                free(text);
+        }
+        answer = answer_new();
+        set(json_object_get(node_of(answer, 1), "reached"), "secrets_differ", json_string(""));
+        free(shown(answer, CLI_OK));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -149,6 +227,10 @@ int main(void)
                 cmocka_unit_test(test_missing_shards),
                 cmocka_unit_test(test_catching_up),
                 cmocka_unit_test(test_healing),
+                cmocka_unit_test(test_many_lines),
+                cmocka_unit_test(test_whose_clock),
+                cmocka_unit_test(test_silent_leader),
+                cmocka_unit_test(test_secrets),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
