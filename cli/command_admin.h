@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <sys/types.h>
+#include <stdio.h>
 
 /* Members of what a daemon sent; one that is missing or of another type reads as empty. */
 const char *cli_json_text(const json_t *object, const char *name);
@@ -30,6 +31,9 @@ int cli_admin_ask(struct cli_call *call, const char *method, const char *path, c
  * An exit status.
  */
 int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out);
+
+/* What a node answered about the cluster, as text. CLI_OK: all is as it should be; else CLI_FAILED. */
+int cli_admin_show_cluster(const json_t *answer, FILE *out);
 
 /* The daemon that lies beside this program; else that of the PATH. */
 void cli_find_daemon(char *out, size_t size);

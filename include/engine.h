@@ -263,6 +263,18 @@ struct eng_scrub_progress {
         uint64_t rate;             /* bytes/s that the round is to be read at; 0: none is under way */
 };
 
+/*
+ * A drive that is brought up to date, before it counts or before it counts for groups that come to
+ * it: all names it is to have are compared with those of others.
+ */
+struct eng_catch_up_progress {
+        bool running;
+        uint64_t compared, copied; /* names */
+        uint64_t total;            /* about so many are to be compared, as the last walk of all names has counted them; 0: none has ended in this run */
+        uint64_t rate;             /* names/s compared so far */
+        uint64_t seconds_left;     /* at that; 0: not known */
+};
+
 struct eng_drive_info {
         enum eng_drive_state state;
         char path[ENG_PATH_MAX];   /* "" when missing */
@@ -286,6 +298,7 @@ struct eng_drive_info {
         uint64_t read_errors;      /* reads that the drive could not do */
         uint64_t unknown_owners;   /* names whose records do not say which shards they have: no orphan is discarded while there is one */
         struct eng_scrub_progress scrub;
+        struct eng_catch_up_progress catch_up;
 };
 
 /*
@@ -297,13 +310,17 @@ struct eng_digest {
         uint8_t bytes[32];
 };
 
+/* Numbers of missing shards by which objects are counted: 1 to m, and more than m. m is 8 at most. */
+#define ENG_LACKS 9u
+
 /* What looking for missing shards and giving them back has come to. */
 struct eng_heal_report {
         bool running;
         bool surveyed;             /* all objects have been looked at; till then below, todo and waiting_parts count what was met so far */
         unsigned level;            /* objects that lack so many shards are being rebuilt; 0: none yet */
         uint64_t looked_at;        /* objects; by a walk that goes on where the last one failed: from there on */
-        uint64_t below;            /* objects that lack shards, as of this or the last look */
+        uint64_t below;            /* objects that lack shards, as of this or the last look: the sum of lacking */
+        uint64_t lacking[ENG_LACKS]; /* of those: by the number of shards that the worst place lacks, less one; [m]: more than m */
         uint64_t todo_objects, todo_bytes; /* that can be rebuilt; bytes of shards */
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
@@ -346,9 +363,11 @@ struct eng_health {
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back; or a repair that failed is to be tried again soon */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
+        uint64_t objects_lacking[ENG_LACKS]; /* of those, as eng_heal_report's */
         uint64_t undecided_names;  /* that members have differently and that could not be made equal, likewise */
         uint64_t lost_objects;     /* met in this run, and there still: more than m shards of a stripe are gone. All their other stripes can be read */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
+        uint64_t heal_pace;        /* bytes/s of shards that the rebuild under way has given back so far; 0: none */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t heal_rate;        /* bytes/s of upkeep that are allowed now: more while no client works, less while one waits for buffers */
         uint64_t rebuilt_objects, rebuilt_bytes; /* since the start: given missing shards back */

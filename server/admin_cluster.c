@@ -11,6 +11,7 @@
 #include "server/admin_private.h"
 
 #include "server/cluster_link.h"
+#include "server/cluster_statistics.h"
 #include "server/health_log.h"
 #include "server/settings.h"
 #include "server/switches.h"
@@ -48,50 +49,25 @@ static const char *reach_refusal(enum net_reason reason)
         return (unsigned)reason < NET_REASONS_END && texts[reason] != NULL ? texts[reason] : "unknown";
 }
 
-/* Of all its processes that are known, the one that was heard of last. False: none is known. */
-static bool reach_node(struct net *net, uint16_t number, struct net_peer_state *out)
+/* "": nothing is known to differ. */
+static const char *secrets_text(enum net_secrets_verdict secrets)
 {
-        bool found = false;
-        unsigned i;
+        static const char *const texts[] = {[NET_SECRETS_UNKNOWN] = "", [NET_SECRETS_SAME] = "", [NET_SECRETS_FIRST_DIFFERS] = "first-key", [NET_SECRETS_ROOT_DIFFERS] = "root-credentials",
+                                            [NET_SECRETS_APART] = "keys"};
 
-        for (i = 0; net != NULL && i <= CL_POOLS_MAX + 1; i++) { /* the node process, leaders, the gateway */
-                struct net_peer *peer = net_peer_find(net, cl_party(number, i <= CL_POOLS_MAX ? i : CL_POOL_HOMES));
-                struct net_peer_state state;
-
-                if (peer == NULL)
-                        continue;
-                net_peer_state_read(peer, &state);
-                if (!found) {
-                        *out = state;
-                        found = true;
-                        continue;
-                }
-                out->up |= state.up;
-                out->heard = state.heard > out->heard ? state.heard : out->heard;
-                if (out->round_trip_ns == 0)
-                        out->round_trip_ns = state.round_trip_ns;
-                if (out->refused == NET_REASON_NONE)
-                        out->refused = state.refused;
-                if (out->clock_ahead_ms == INT64_MIN)
-                        out->clock_ahead_ms = state.clock_ahead_ms;
-        }
-        return found;
+        return (unsigned)secrets < sizeof(texts) / sizeof(texts[0]) ? texts[secrets] : "";
 }
 
 /* What this process knows of a node at first hand; {} for its own. */
 static json_t *reach_json(const struct srv_link *link, uint16_t number)
 {
-        struct net_peer_state state, home;
+        struct net_peer_state state;
         uint64_t now = lp_clock();
         json_t *json;
 
-        if (number == link->settings->number || !reach_node(link->net, number, &state))
+        if (!srv_cluster_reach(link, number, &state))
                 return json_object();
-        if (reach_node(link->home_net, number, &home)) {
-                state.up |= home.up;
-                state.heard = home.heard > state.heard ? home.heard : state.heard;
-        }
-        json = json_pack("{s:b, s:s}", "up", state.up, "refused", reach_refusal(state.refused));
+        json = json_pack("{s:b, s:s, s:s}", "up", state.up, "refused", reach_refusal(state.refused), "secrets_differ", secrets_text(state.secrets));
         if (state.heard != 0)
                 json_object_set_new(json, "heard_ms_ago", srv_admin_number(now > state.heard ? (now - state.heard) / 1000000 : 0));
         if (state.round_trip_ns != 0)
@@ -124,14 +100,23 @@ static json_t *nodes_json(const struct srv_link *link, const struct cl_view *vie
 
 /* ---- the pool, at its leader ----------------------------------------------------------------- */
 
+/* NULL: it does not catch up. */
+static json_t *catch_up_json(const struct eng_catch_up_progress *progress)
+{
+        if (!progress->running)
+                return NULL;
+        return json_pack("{s:o, s:o, s:o, s:o, s:o}", "compared", srv_admin_number(progress->compared), "copied", srv_admin_number(progress->copied), "total",
+                         srv_admin_number(progress->total), "rate", srv_admin_number(progress->rate), "seconds_left", srv_admin_number(progress->seconds_left));
+}
+
 static json_t *pool_drive(const struct eng_drive_info *drive, unsigned slot, const struct cl_pool *pool)
 {
         unsigned node = slot < pool->epoch.slots ? pool->epoch.slot[slot].site.node : 0;
 
-        return json_pack("{s:i, s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "node", (int)node, "path", srv_admin_text(drive->path), "id",
+        return json_pack("{s:i, s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o*}", "slot", (int)slot, "node", (int)node, "path", srv_admin_text(drive->path), "id",
                          drive->id, "state", srv_drive_state_name(drive->state), "adding", drive->adding, "filling", drive->filling, "leaving", drive->leaving,
                          "unreliable", drive->unreliable, "reason", srv_admin_text(drive->reason), "total_bytes", srv_admin_number(drive->total_bytes), "free_bytes",
-                         srv_admin_number(drive->free_bytes));
+                         srv_admin_number(drive->free_bytes), "catch_up", catch_up_json(&drive->catch_up));
 }
 
 static json_t *pool_drives(const struct eng_health *health, const struct cl_pool *pool)
@@ -152,11 +137,11 @@ static json_t *pool_heal(struct eng_store *store, const struct eng_health *healt
         if (reports == NULL)
                 return NULL;
         eng_heal_read(store, &reports[0], &reports[1]);
-        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
+        json = json_pack("{s:b, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "healing", health->healing, "running", reports[0].running, "surveyed",
                          reports[0].surveyed, "level", (int)reports[0].level, "looked_at", srv_admin_number(reports[0].looked_at), "todo_objects",
                          srv_admin_number(reports[0].todo_objects), "done_objects", srv_admin_number(reports[0].done_objects), "todo_bytes",
                          srv_admin_number(reports[0].todo_bytes), "done_bytes", srv_admin_number(reports[0].done_bytes), "failed_objects",
-                         srv_admin_number(reports[0].failed_objects), "rate", srv_admin_number(health->heal_rate), "bytes_left",
+                         srv_admin_number(reports[0].failed_objects), "rate", srv_admin_number(health->heal_rate), "pace", srv_admin_number(health->heal_pace), "bytes_left",
                          srv_admin_number(health->heal_bytes_left), "seconds_left", srv_admin_number(health->heal_seconds_left),
                          "too_close", srv_admin_number(reports[0].too_close));
         free(reports);
@@ -167,12 +152,13 @@ static json_t *pool_json(const struct srv_admin *admin, const struct eng_health 
 {
         const struct srv_statistics_source *source = &admin->source;
 
-        return json_pack("{s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "leader", (int)admin->settings->number, "name",
+        return json_pack("{s:i, s:s, s:o, s:o, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "leader", (int)admin->settings->number, "name",
                          admin->settings->node, "uptime_s", srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000), "epoch",
                          srv_admin_number(health->epoch), "store", health->store_id, "k", (int)health->ec_k, "m", (int)health->ec_m, "ready", health->ready, "writable",
                          health->writable, "read_only", srv_switch_read(source->switches, SRV_READ_ONLY).on, "maintenance",
                          srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "sessions",
                          admin->sessions != NULL ? (int)admin->sessions(admin->sessions_arg) : 0, "objects_below", srv_admin_number(health->objects_below),
+                         "objects_lacking", srv_admin_lacking(health->objects_lacking, health->ec_m),
                          "lost_objects", srv_admin_number(health->lost_objects), "undecided_names", srv_admin_number(health->undecided_names), "heal",
                          pool_heal(source->store, health), "drives", pool_drives(health, cl_view_pool(view, admin->pool)), "nodes", nodes_json(admin->link, view));
 }

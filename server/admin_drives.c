@@ -312,11 +312,25 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX])
         return all;
 }
 
-static json_t *heal_json(const struct eng_heal_report *r)
+json_t *srv_admin_lacking(const uint64_t lacking[ENG_LACKS], unsigned m)
 {
-        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
+        json_t *json = json_object();
+        char missing[12];
+        unsigned i;
+
+        for (i = 0; i < m; i++) {
+                snprintf(missing, sizeof(missing), "%u", i + 1);
+                json_object_set_new(json, missing, srv_admin_number(lacking[i]));
+        }
+        json_object_set_new(json, "more", srv_admin_number(lacking[m]));
+        return json;
+}
+
+static json_t *heal_json(const struct eng_heal_report *r, unsigned m)
+{
+        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
                          "surveyed", r->surveyed, "level", (int)r->level, "looked_at", srv_admin_number(r->looked_at),
-                         "below", srv_admin_number(r->below), "todo_objects", srv_admin_number(r->todo_objects),
+                         "below", srv_admin_number(r->below), "lacking", srv_admin_lacking(r->lacking, m), "todo_objects", srv_admin_number(r->todo_objects),
                          "todo_bytes", srv_admin_number(r->todo_bytes), "done_objects", srv_admin_number(r->done_objects),
                          "done_bytes", srv_admin_number(r->done_bytes), "failed_objects",
                          srv_admin_number(r->failed_objects), "waiting_parts", srv_admin_number(r->waiting_parts),
@@ -337,8 +351,8 @@ struct admin_answer srv_admin_get_heal(struct admin_request *request)
         } else {
                 eng_heal_read(request->admin->source.store, &reports[0], &reports[1]);
                 eng_health_read(request->admin->source.store, health);
-                answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o, s:o, s:o}", "now", heal_json(&reports[0]), "last",
-                                                       heal_json(&reports[1]), "lost_objects",
+                answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o, s:o, s:o}", "now", heal_json(&reports[0], health->ec_m), "last",
+                                                       heal_json(&reports[1], health->ec_m), "lost_objects",
                                                        srv_admin_number(health->lost_objects), "seconds_left",
                                                        srv_admin_number(health->heal_seconds_left), "rate",
                                                        srv_admin_number(health->heal_rate)));

@@ -259,6 +259,7 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
                 return -ENOMEM;
         admin->source = options->source;
         admin->since = lp_clock();
+        admin->source.link = options->link;
         admin->tls = options->tls;
         admin->hosts = options->hosts;
         admin->settings = options->settings;

@@ -163,6 +163,8 @@ struct admin_answer srv_admin_get_start(struct admin_request *request);
 struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
+/* {"1": objects that lack one shard, ..., "more": that lack more than m}. */
+json_t *srv_admin_lacking(const uint64_t lacking[ENG_LACKS], unsigned m);
 
 /* ---- admin_ready.c ---- */
 

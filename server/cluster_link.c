@@ -199,6 +199,7 @@ static void view_looked(void *arg, const struct cl_view *view, int error, const 
                 cl_view_free(&link->view);
                 link->view = copy;
                 link->view_fresh = true;
+                link->view_answered = lp_clock();
         }
         pthread_mutex_unlock(&link->lock);
         if (looking.looked != NULL)
@@ -215,6 +216,7 @@ int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct 
 {
         struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .unjudged = link->unjudged, .looked = view_looked};
 
+        link->view_answered = lp_clock();
         looking = (struct looking){.link = link, .looked = looked, .arg = arg};
         if (cl_directory_new(&options, &link->directory) != 0)
                 return srv_fail(error, -ENOMEM, "out of memory");

@@ -30,6 +30,7 @@ struct srv_link {
         pthread_mutex_t lock;
         /* under lock */
         struct cl_view view;  /* the newest; revision 0: nothing was read yet */
+        uint64_t view_answered; /* lp_clock() when etcd last answered; at first, when it was first to be asked */
         int view_error;       /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
         bool view_fresh;      /* its nodes were not made known to net/ yet */

@@ -15,6 +15,7 @@
 #define IN_LOOP(member)  .offset = offsetof(struct lp_stats, member)
 #define IN_DRIVE(member) .offset = offsetof(struct eng_drive_info, member)
 #define IN_POOL(member)  .offset = offsetof(struct srv_pool_statistics, member)
+#define IN_LED(member)   .offset = offsetof(struct srv_pool_led, member)
 #define WHOLE            .offset = 0
 #define OF_DRIVE         "drive, path"
 
@@ -68,6 +69,17 @@ static const struct metric metrics[] = {
         {"millrace_pool_writable", GAUGE, "pool", "The same of changes.", srv_write_pool_bool, IN_POOL(writable)},
         {"millrace_pool_epoch", GAUGE, "pool", "Number of the pool's epoch.", srv_write_pool_u64, IN_POOL(epoch)},
         {"millrace_pool_drives_in", GAUGE, "pool", "Drives of the pool that are in use.", srv_write_pool_u64, IN_POOL(drives_in)},
+
+        {"millrace_cluster_etcd_silent_seconds", GAUGE, "",
+         "Seconds since etcd last answered this process, which asks it each second.", srv_write_cluster_seconds, IN(cluster.etcd_silent_ns)},
+        {"millrace_cluster_nodes_silent", GAUGE, "", "Other nodes of the cluster that this process does not reach.", srv_write_cluster_u64,
+         IN(cluster.nodes_silent)},
+        {"millrace_cluster_clock_skew_ms", GAUGE, "",
+         "The largest difference of another node's clock from this one's, as they said when they last connected.", srv_write_cluster_u64,
+         IN(cluster.clock_skew_ms)},
+        {"millrace_cluster_pool_led", GAUGE, "pool",
+         "1: some node leads the pool, by a lease of etcd; as etcd last answered.", srv_write_cluster_pool, IN_LED(led)},
+        {"millrace_cluster_pool_leads", GAUGE, "pool", "1: this node leads the pool.", srv_write_cluster_pool, IN_LED(here)},
 
         {"millrace_requests_total", COUNTER, "operation, status (2xx to 5xx)",
          "Requests answered, by class of the status. A request that ended without an answer counts only in "
@@ -199,6 +211,10 @@ static const struct metric metrics[] = {
          "Large objects with shards missing or on drives that are out, as of the last complete walk. A walk under way "
          "raises it if it has met more.",
          srv_write_u64, IN(health.objects_below)},
+        {"millrace_objects_lacking_shards", GAUGE, "missing (1 to M, more)",
+         "The same objects by the number of shards that they lack at their worst place. Those that lack M are lost with the next shard; "
+         "those that lack more cannot be read until drives are back.",
+         srv_write_lacking, WHOLE},
         {"millrace_lost_objects", GAUGE, "",
          "Large objects known, since the start, to have stripes that lost more than M shards: some of their bytes are "
          "lost. The log names them. An object leaves the count when it is deleted or readable again.",
@@ -536,6 +552,8 @@ static const struct section {
         const char *first, *title, *text;
 } sections[] = {
         {"millrace_build_info", "The store", ""},
+        {"millrace_cluster_etcd_silent_seconds", "The cluster",
+         "At a node of a cluster alone; `/metrics/pool` has them as the pool's leader sees them.\n\n"},
         {"millrace_requests_total", "Requests and connections",
          "Operations that were never requested are left out.\n\n"},
         {"millrace_lifecycle_running", "Lifecycle rules", ""},

@@ -12,6 +12,7 @@
 #include "rdma.h"
 #include "cluster_node.h"
 #include "server/access_log.h"
+#include "server/cluster_statistics.h"
 #include "server/forecast.h"
 
 #define SRV_LOOPS_MAX 256u
@@ -34,6 +35,7 @@ struct srv_statistics_source {
         const struct rdx_server *rdma;           /* NULL: none */
         struct srv_switches *switches;
         struct srv_forecast *forecast;
+        struct srv_link *link; /* NULL: of no cluster */
         int64_t started_ms; /* since 1970 */
 };
 
@@ -69,6 +71,7 @@ struct srv_statistics {
         bool read_only, maintenance;
         struct srv_pool_statistics pools[CL_POOLS_MAX];
         unsigned pool_count;
+        struct srv_cluster_statistics cluster;
         int64_t started_ms, now_ms;
 };
 

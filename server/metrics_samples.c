@@ -112,6 +112,32 @@ void srv_write_pool_bool(const struct metric *metric, const struct srv_statistic
         }
 }
 
+/* ---- the cluster ----------------------------------------------------------------------------- */
+
+void srv_write_cluster_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        if (statistics->cluster.known)
+                srv_write_u64(metric, statistics, out);
+}
+
+void srv_write_cluster_seconds(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        if (statistics->cluster.known)
+                srv_write_seconds(metric, statistics, out);
+}
+
+void srv_write_cluster_pool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        const struct srv_cluster_statistics *cluster = &statistics->cluster;
+        unsigned i;
+        bool value;
+
+        for (i = 0; i < cluster->pool_count; i++) {
+                memcpy(&value, (const char *)&cluster->pools[i] + metric->offset, sizeof(value));
+                fprintf(out, "%s{pool=\"%u\"} %d\n", metric->name, cluster->pools[i].number, value);
+        }
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static bool was_used(const struct gw_op_stats *op)
@@ -332,6 +358,16 @@ void srv_write_losses_left(const struct metric *metric, const struct srv_statist
         unsigned lost = statistics->health.drive_count - statistics->health.drives_removed - statistics->health.drives_in;
 
         fprintf(out, "%s %u\n", metric->name, statistics->health.ec_m > lost ? statistics->health.ec_m - lost : 0);
+}
+
+void srv_write_lacking(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
+{
+        const struct eng_health *health = &statistics->health;
+        unsigned i;
+
+        for (i = 0; i < health->ec_m; i++)
+                fprintf(out, "%s{missing=\"%u\"} %" PRIu64 "\n", metric->name, i + 1, health->objects_lacking[i]);
+        fprintf(out, "%s{missing=\"more\"} %" PRIu64 "\n", metric->name, health->objects_lacking[i]);
 }
 
 /* By the drive's id alone: paths would make the many rows of a histogram longer still. */

@@ -115,6 +115,7 @@ void srv_statistics_read(const struct srv_statistics_source *source, struct srv_
         out->read_only = srv_switch_read(source->switches, SRV_READ_ONLY).on;
         out->maintenance = srv_switch_read(source->switches, SRV_MAINTENANCE).on;
         out->pool_count = srv_pools_read(source, out->pools);
+        srv_cluster_statistics_read(source->link, &out->cluster);
         out->started_ms = source->started_ms;
         out->now_ms = lp_wall_ms();
 }

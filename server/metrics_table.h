@@ -55,12 +55,18 @@ void srv_write_drive_state(const struct metric *metric, const struct srv_statist
 void srv_write_drive_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_drives(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+void srv_write_lacking(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_losses_left(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_drive_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 
 /* For each pool, where there are several; the offset is in struct srv_pool_statistics. */
 void srv_write_pool_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_pool_bool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+
+/* Of a cluster alone; seconds are kept as nanoseconds. A pool's offset is in struct srv_pool_led. */
+void srv_write_cluster_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+void srv_write_cluster_seconds(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
+void srv_write_cluster_pool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 
 /* Of batches and of RDMA. */
 void srv_write_batch_entries(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);

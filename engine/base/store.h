@@ -472,6 +472,7 @@ struct eng_store {
         struct era_code *code;
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
+        uint32_t *pg_names;            /* coordinator: names of each, as the last whole walk of upkeep has met them; NULL: none has ended yet */
         struct eng_loop *loops;
         struct eng_loop *coord_loop;   /* the coordinator's: one of them */
         struct eng_hints hints;        /* of homes: that it has sent, or that have come */

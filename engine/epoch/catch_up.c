@@ -68,6 +68,8 @@ struct eng_catch_up {
         struct eng_pacer_share share;  /* however much there is to be repaired meanwhile */
         struct lp_timer pace, retry;
         uint64_t compared, copied;
+        uint64_t began;                /* lp_now() when the comparison did; 0: not yet */
+        uint64_t total;                /* names that are to be compared; 0: not known */
 };
 
 static void begin_compare(struct eng_catch_up *catch_up);
@@ -586,6 +588,8 @@ static void begin_compare(struct eng_catch_up *catch_up)
         assert(catch_up->step == STEP_COMPARE && walk->out == 0);
         lp_trace(LP_TRACE_CATCH_UP, STEP_COMPARE, catch_up->slot);
         tell(catch_up);
+        if (catch_up->began == 0)
+                catch_up->began = lp_now(catch_up->store->coord_loop->loop);
         catch_up->walking = catch_up_take_drives(catch_up);
         if (!catch_up->walking) {
                 retry_later(catch_up);
@@ -594,6 +598,40 @@ static void begin_compare(struct eng_catch_up *catch_up)
         eng_heal_choose_rate(catch_up->store);
         eng_walk_begin(walk, &from, walk->after, &behind_all);
         compare_step(catch_up);
+}
+
+static uint64_t count_wanted(const struct eng_catch_up *catch_up)
+{
+        const struct eng_store *store = catch_up->store;
+        uint64_t names = 0;
+        unsigned pg;
+
+        for (pg = 0; store->pg_names != NULL && pg <= store->pg_count; pg++)
+                if (catch_up_is_wanted(catch_up, pg) && !begins_empty(catch_up, pg))
+                        names += store->pg_names[pg];
+        return names;
+}
+
+void eng_catch_up_read(struct eng_store *store, unsigned slot, struct eng_catch_up_progress *out)
+{
+        struct eng_catch_up *catch_up = store->coord->catch_up;
+        uint64_t ms, left;
+
+        memset(out, 0, sizeof(*out));
+        if (catch_up == NULL || catch_up->slot != slot || catch_up->step != STEP_COMPARE || catch_up->began == 0)
+                return;
+        if (catch_up->total == 0)
+                catch_up->total = count_wanted(catch_up); /* a walk may have ended meanwhile */
+        out->running = true;
+        out->compared = catch_up->compared;
+        out->copied = catch_up->copied;
+        if (catch_up->total > 0) /* names have come since */
+                out->total = catch_up->total > out->compared ? catch_up->total : out->compared;
+        ms = (lp_now(store->coord_loop->loop) - catch_up->began) / 1000000 + 1;
+        out->rate = out->compared * 1000 / ms;
+        left = out->total > out->compared ? out->total - out->compared : 0;
+        if (out->compared > 0 && left > 0)
+                out->seconds_left = left * ms / out->compared / 1000 + 1;
 }
 
 /* It becomes a member together with others. */

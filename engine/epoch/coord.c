@@ -338,6 +338,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         out->reserve_bytes = eng_reserve_size(store->options.full_reserve_bytes, out->total_bytes);
         out->scrub = store->scrub_progress[slot];
         out->state = m->state;
+        eng_catch_up_read(store, slot, &out->catch_up);
         out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
         out->dropping_migrated = (store->coord->shape.dropping_migrated & eng_bit(slot)) != 0;
         out->leaving = (store->coord->shape.leaving & eng_bit(slot)) != 0;
@@ -416,6 +417,7 @@ void eng_health_refresh(struct eng_store *store)
         h->full = full;
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
+        memcpy(h->objects_lacking, store->health.objects_lacking, sizeof(h->objects_lacking));
         h->undecided_names = store->health.undecided_names;
         h->lost_objects = store->health.lost_objects;
         h->collecting_orphans = store->health.collecting_orphans;
@@ -423,6 +425,7 @@ void eng_health_refresh(struct eng_store *store)
         h->orphan_ids = store->health.orphan_ids;
         h->heal_bytes_left = store->health.heal_bytes_left;
         h->heal_seconds_left = store->health.heal_seconds_left;
+        h->heal_pace = store->health.heal_pace;
         h->heal_rate = eng_pacer_rate_now(&store->pacer, lp_clock());
         h->rebuilt_objects = store->health.rebuilt_objects;
         h->rebuilt_bytes = store->health.rebuilt_bytes;

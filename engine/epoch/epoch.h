@@ -232,6 +232,8 @@ void eng_catch_up_consider(struct eng_store *store);
 void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_mask *promoted);
 /* An epoch came into force, or was given up. */
 void eng_catch_up_epoch(struct eng_store *store);
+/* Coordinator: how far it is, if this slot's drive catches up. */
+void eng_catch_up_read(struct eng_store *store, unsigned slot, struct eng_catch_up_progress *out);
 void eng_catch_up_free(struct eng_store *store);
 
 /* ---- the rate of the upkeep (heal_rate.c) ---- */

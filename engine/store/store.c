@@ -464,6 +464,7 @@ static void free_store(struct eng_store *store)
         era_code_free(store->code);
         free(store->pg_loop);
         free(store->pgs);
+        free(store->pg_names);
         free(store->loops);
         free(store->hashers);
         free(store->members);

@@ -38,6 +38,8 @@
 #define KEEP_NS (60 * SECOND_NS)           /* between records of how far a walk has come */
 #define KEY 'w'
 
+_Static_assert(ENG_LACKS == ERA_MAX_M + 1, "engine.h");
+
 /* What a walk depends on. */
 struct drives {
         eng_mask in, filling, homeless;
@@ -68,6 +70,7 @@ struct eng_heal {
         bool flushing, flush_anew;     /* sync is on its way; another walk has ended meanwhile */
         struct lp_timer timer;
         struct eng_walk_worker *workers;        /* one for each loop */
+        uint32_t *names;               /* by group: that the walk under way has met; the workers write those of their groups */
 };
 
 static uint64_t seconds_left(const struct eng_heal_report *r)
@@ -78,6 +81,14 @@ static uint64_t seconds_left(const struct eng_heal_report *r)
         if (!r->running || !r->surveyed || r->done_bytes == 0 || spent <= 0)
                 return 0;
         return left / (r->done_bytes * 1000 / (uint64_t)spent + 1) + 1;
+}
+
+/* Bytes/s that have been given back so far. */
+static uint64_t pace_so_far(const struct eng_heal_report *r)
+{
+        int64_t spent = lp_wall_ms() - r->started_ms;
+
+        return r->running && spent > 0 ? r->done_bytes * 1000 / (uint64_t)spent : 0;
 }
 
 static bool all_surveyed(const struct eng_heal *heal)
@@ -101,6 +112,27 @@ static bool any_asked(const struct eng_heal *heal)
         return false;
 }
 
+/*
+ * A look that has not seen all objects yet raises what is known, never lowers it: of each number of
+ * missing shards, how many objects lack so many or more.
+ */
+static void publish_lacking(struct eng_health *health, const struct eng_heal_report *r)
+{
+        uint64_t was = 0, now = 0, worse = 0;
+        unsigned n;
+
+        for (n = ENG_LACKS; n-- > 0;) {
+                uint64_t known;
+
+                was += health->objects_lacking[n];
+                now += r->lacking[n];
+                known = r->surveyed || now > was ? now : was;
+                health->objects_lacking[n] = known - worse;
+                worse = known;
+        }
+        health->objects_below = worse;
+}
+
 void eng_heal_publish(struct eng_store *store)
 {
         struct eng_heal_report *r = &store->heal;
@@ -109,8 +141,8 @@ void eng_heal_publish(struct eng_store *store)
         store->health.healing = r->running || any_asked(store->coord->heal);
         store->health.heal_bytes_left = r->running && r->todo_bytes > r->done_bytes ? r->todo_bytes - r->done_bytes : 0;
         store->health.heal_seconds_left = seconds_left(r);
-        if (r->surveyed || r->below > store->health.objects_below)
-                store->health.objects_below = r->below;
+        store->health.heal_pace = pace_so_far(r);
+        publish_lacking(&store->health, r);
         if (r->surveyed || r->undecided_names > store->health.undecided_names)
                 store->health.undecided_names = r->undecided_names;
         if (!r->running && (r->written > 0 || r->failed_objects > 0 || r->undecided_names > 0))
@@ -328,11 +360,23 @@ static uint64_t rest_for(const struct eng_heal *heal, bool failed, bool parts, b
         return half_time(heal, AGAIN_SOON_NS, heal->drives.filling != 0 ? AGAIN_LONG_NS : AGAIN_DAILY_NS);
 }
 
+/* Of a walk that went through all groups from end to end: what it has counted is what there is. */
+static void keep_names(struct eng_heal *heal)
+{
+        struct eng_store *store = heal->store;
+        size_t size = (store->pg_count + 1) * sizeof(*heal->names);
+
+        if (store->pg_names == NULL)
+                store->pg_names = malloc(size);
+        if (store->pg_names != NULL)
+                memcpy(store->pg_names, heal->names, size);
+}
+
 static void walk_over(struct eng_heal *heal)
 {
         struct eng_store *store = heal->store;
         struct eng_heal_report *r = &store->heal;
-        bool whole, failed, undecided, parts, helped, skipped = false;
+        bool whole, failed, undecided, parts, helped, all_seen, skipped = false;
         unsigned i;
 
         assert(heal->running && heal->left == 0);
@@ -348,10 +392,13 @@ static void walk_over(struct eng_heal *heal)
         undecided = r->undecided_names != 0;
         parts = r->waiting_parts != 0;
         helped = r->written != heal->written;
+        all_seen = r->surveyed;
         whole = r->surveyed && !failed && !parts && !skipped && store->coord->view.lost == 0;
         find_place(heal);
         pthread_mutex_unlock(&store->health_lock);
         heal->running = false;
+        if (all_seen && !heal->stopping && heal->order.from.len == 0)
+                keep_names(heal);
         lp_timer_stop(store->coord_loop->loop, &heal->keep_timer);
         if (heal->stopping)
                 find_cut(heal);
@@ -426,6 +473,7 @@ static void heal_begin_walk(struct eng_heal *heal)
                 worker->surveyed = worker->skipped = false;
         }
         pthread_mutex_unlock(&store->health_lock);
+        memset(heal->names, 0, (store->pg_count + 1) * sizeof(*heal->names));
         heal->left = store->loop_count;
         if (eng_broadcast(store, begin_walk_worker, NULL, heal) == 0) {
                 keep_later(heal);
@@ -502,7 +550,10 @@ bool eng_heal_make(struct eng_store *store)
                 return false;
         heal->store = store;
         heal->workers = calloc(store->loop_count, sizeof(*heal->workers));
-        if (heal->workers == NULL) {
+        heal->names = calloc(store->pg_count + 1, sizeof(*heal->names));
+        if (heal->workers == NULL || heal->names == NULL) {
+                free(heal->workers);
+                free(heal->names);
                 free(heal);
                 return false;
         }
@@ -511,6 +562,7 @@ bool eng_heal_make(struct eng_store *store)
         eng_kept_init(&heal->kept, store, KEY, cut_loaded);
         for (i = 0; i < store->loop_count; i++) {
                 heal->workers[i].order = &heal->order;
+                heal->workers[i].names = heal->names;
                 heal->workers[i].ended = walk_worker_ended;
                 rv |= eng_walk_worker_make(&heal->workers[i], &store->loops[i]);
         }
@@ -646,6 +698,7 @@ void eng_heal_free_late(struct eng_store *store)
         for (i = 0; i < store->loop_count; i++)
                 eng_walk_worker_free(&heal->workers[i]);
         free(heal->workers);
+        free(heal->names);
         free(heal);
         store->coord->heal = NULL;
 }

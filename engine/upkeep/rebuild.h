@@ -27,7 +27,9 @@ typedef void (*eng_rebuild_done)(void *arg, int rv, struct eng_rebuild_written w
 
 /* The most shards that any run of a part lacks: no drive is named, or one of these. */
 unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives);
-/* Bytes of the shards that it lacks in that sense. */
+/* The most shards that any run of a part has on these drives. */
+unsigned eng_rebuild_most_on(const struct eng_part *part, eng_mask drives);
+/* Bytes of the shards that it lacks: no drive is named, or one of these. */
 uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
  * Rebuilds one object or version, named by its row, on the primary loop of its key. done comes later,

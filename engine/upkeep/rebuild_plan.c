@@ -20,16 +20,33 @@ static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard
         return slot >= ENG_DRIVES_MAX || (drives & eng_bit(slot)) != 0;
 }
 
-unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives)
+static bool is_on(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
+{
+        unsigned slot = eng_rebuild_named(part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (drives & eng_bit(slot)) != 0;
+}
+
+static unsigned most_of_runs(const struct eng_part *part, eng_mask drives, bool (*counts)(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives))
 {
         unsigned run, shard, n, most = 0;
 
         for (run = 0; run < part->head.runs; run++) {
                 for (n = 0, shard = 0; shard < eng_rebuild_shards_of(part); shard++)
-                        n += is_lacking(part, run, shard, drives);
+                        n += counts(part, run, shard, drives);
                 most = n > most ? n : most;
         }
         return most;
+}
+
+unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives)
+{
+        return most_of_runs(part, drives, is_lacking);
+}
+
+unsigned eng_rebuild_most_on(const struct eng_part *part, eng_mask drives)
+{
+        return most_of_runs(part, drives, is_on);
 }
 
 static uint32_t stripes_of_run(const struct eng_part *part, unsigned run)

@@ -332,20 +332,35 @@ static void over_comes(struct lp_msg *msg)
 /* The walk over all groups has ended, and all that it began. */
 static void tell_over(struct eng_walk_worker *worker)
 {
+        unsigned n;
+
         assert(worker->begun && worker->out == 0);
         if (worker->now == &worker->all) {
                 worker->all.at = worker->walk->at; /* its last place */
                 worker->now = NULL;
                 worker->has_row = false;
         }
-        if (!worker->stop && !worker->blind) /* some were met in vain, or changed by clients: what it has left is known */
-                worker->counts.below += worker->stays - worker->below;
+        for (n = 0; n < ENG_LACKS && !worker->stop && !worker->blind; n++) /* some were met in vain, or changed by clients: what it has left is known */
+                worker->counts.lacking[n] += worker->stays[n] - worker->lacking[n];
         if (!worker->stop)
                 worker->took = lp_now(worker->el->loop) - worker->began;
         eng_walk_worker_tell(worker);
         worker->begun = worker->all.under_way = worker->stop = false;
         worker->over.run = over_comes;
         lp_post(worker->store->coord_loop->loop, &worker->over);
+}
+
+/* Each name once: later rounds of a walk come to objects again. */
+static void count_walked_name(struct eng_walk_worker *worker)
+{
+        const struct eng_walk_row *row = &worker->row;
+        struct fmt_value head;
+
+        if (worker->now != &worker->all || (worker->now->space == FMT_SPACE_OBJECT && !worker->now->first))
+                return;
+        memcpy(&head, eng_entry_value(row->of[__builtin_ctzll(row->have)]), sizeof(head));
+        if (head.pg <= worker->store->pg_count && worker->store->pg_loop[head.pg] == worker->el->index)
+                worker->names[head.pg]++;
 }
 
 /* One name. False: nothing can be done now. */
@@ -368,6 +383,7 @@ static bool take_row(struct eng_walk_worker *worker, unsigned *rows)
                 worker->all_rows -= worker->now == &worker->all && worker->all_rows > 0;
                 worker->has_row = true;
                 worker->compared = false;
+                count_walked_name(worker);
         }
         if (!eng_walk_worker_look_at_row(worker))
                 return false;
@@ -421,7 +437,8 @@ void eng_walk_worker_begin(struct eng_walk_worker *worker)
         assert(eng_on_loop(worker->el) && !worker->begun);
         memset(&worker->all, 0, sizeof(worker->all));
         worker->skips = worker->blind = false;
-        worker->below = worker->stays = 0;
+        memset(worker->lacking, 0, sizeof(worker->lacking));
+        memset(worker->stays, 0, sizeof(worker->stays));
         worker->may = true;
         worker->began = lp_now(worker->el->loop);
         worker->all.under_way = worker->all.first = worker->begun = true;

@@ -29,7 +29,7 @@ struct eng_walk_worker_counts {
         uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts, too_close;
         uint64_t differing_names, repaired_names, undecided_names;
         uint64_t rebuilt_objects, rebuilt_bytes, written; /* written: of the walk alone */
-        int64_t below;
+        int64_t lacking[ENG_LACKS];    /* objects, as struct eng_heal_report's */
 };
 
 /* A walk over all groups of the worker, or over some that somebody has asked for. */
@@ -54,7 +54,7 @@ struct eng_walk_worker_rebuild {
         uint64_t bytes;                /* of the shards it lacks */
         bool all;                      /* of the walk over all groups */
         uint32_t pg;                   /* that it was met in */
-        bool heals;                    /* it lacks shards now, and nothing afterwards */
+        unsigned lacks, stays;         /* shards that it lacks now, and when it has been repaired, by the drives that are out */
         bool first;                    /* begun when the object was met for the first time */
         unsigned tries;                /* how often it may be begun anew, what it knew having been overtaken */
 };
@@ -70,6 +70,7 @@ struct eng_walk_worker {
         struct eng_store *store;
         struct eng_loop *el;
         const struct eng_walk_worker_order *order;
+        uint32_t *names;               /* by group: names met by the walk over all groups; of its groups alone, while that is under way */
         struct eng_walk *walk;
         struct eng_walk_worker_tour all, some; /* some: of the groups in wanted */
         struct eng_walk_worker_tour *now;     /* whose names are being walked; NULL: neither */
@@ -91,7 +92,7 @@ struct eng_walk_worker {
         bool skips;                    /* what is to be told as skipped */
         bool blind;                    /* names of some group could not be read: what is counted is not all */
         uint64_t began, took;          /* lp_now() when this walk did; nanoseconds of the last one that came to its end */
-        int64_t below, stays;          /* objects of this walk that lack shards, and those of them that will when it is over */
+        int64_t lacking[ENG_LACKS], stays[ENG_LACKS]; /* objects of this walk that lack shards, and those that will when it is over */
         bool has_row, compared;        /* the row under way; it has been compared */
         struct eng_walk_row row;
         struct eng_walk_worker_rebuild rebuilds[ENG_WALK_WORKER_REBUILDS];

@@ -96,6 +96,21 @@ static bool has_asked(const struct eng_walk_worker *worker)
         return false;
 }
 
+/*
+ * An object that was whole when it was counted may lack shards later, and be given them: then it is
+ * subtracted alone.
+ */
+static void add_lacking(struct eng_heal_report *r, const int64_t lacking[ENG_LACKS])
+{
+        unsigned n;
+
+        r->below = 0;
+        for (n = 0; n < ENG_LACKS; n++) {
+                r->lacking[n] = lacking[n] < 0 && (uint64_t)-lacking[n] > r->lacking[n] ? 0 : r->lacking[n] + (uint64_t)lacking[n];
+                r->below += r->lacking[n];
+        }
+}
+
 void eng_walk_worker_tell(struct eng_walk_worker *worker)
 {
         struct eng_store *store = worker->store;
@@ -115,11 +130,7 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         r->repaired_names += n->repaired_names;
         r->undecided_names += n->undecided_names;
         r->written += n->written;
-        /*
-         * An object that was whole when it was counted may lack shards later, and be given them:
-         * then it is subtracted alone.
-         */
-        r->below = n->below < 0 && (uint64_t)-n->below > r->below ? 0 : r->below + (uint64_t)n->below;
+        add_lacking(r, n->lacking);
         if (worker->all.under_way && worker->all.level != 0)
                 r->level = worker->all.level;
         store->health.rebuilt_objects += n->rebuilt_objects;
@@ -184,8 +195,8 @@ static bool enough_drives(const struct eng_walk_worker *worker)
 struct lack {
         unsigned most;                 /* shards at the worst place, those on a drive that leaves included */
         bool rebuildable;                 /* some can be given back */
-        bool below;                    /* it lacks some now */
-        bool stays;                    /* and will, since they are on a drive that is out and may come back */
+        unsigned now;                  /* of those, without any on a drive that leaves */
+        unsigned stays;                /* and once it is repaired: they are on a drive that is out and may come back */
         uint64_t bytes;                /* of those that can be given back */
         uint64_t too_close;            /* shards on nodes that hold more of their run than may be lost with them */
 };
@@ -205,6 +216,11 @@ static uint64_t too_close(const struct eng_placement *map, const struct eng_part
         return n;
 }
 
+static unsigned more_of(unsigned a, unsigned b)
+{
+        return a > b ? a : b;
+}
+
 static struct lack lack_of(const struct eng_walk_worker *worker, const struct eng_scan_entry *e)
 {
         const struct eng_view *view = &worker->el->view;
@@ -217,9 +233,9 @@ static struct lack lack_of(const struct eng_walk_worker *worker, const struct en
 
         while (eng_value_next_part(eng_entry_value(e), e->value_len, &pos, &part) == 1) {
                 n = eng_rebuild_lack(&part, lost | homeless);
-                lack.most = n > lack.most ? n : lack.most;
-                lack.below |= eng_rebuild_lack(&part, lost) > 0;
-                lack.stays |= (eng_part_drives(&part) & lost & ~rebuildable) != 0;
+                lack.most = more_of(lack.most, n);
+                lack.now = more_of(lack.now, eng_rebuild_lack(&part, lost));
+                lack.stays = more_of(lack.stays, eng_rebuild_most_on(&part, lost & ~rebuildable));
                 lack.rebuildable |= n != 0 && eng_rebuild_lack(&part, rebuildable) > 0;
                 lack.bytes += n == 0 ? 0 : eng_rebuild_lack_bytes(&part, rebuildable);
                 lack.too_close += too_close(view->map, &part);
@@ -242,6 +258,15 @@ static int start_rebuild(struct eng_walk_worker_rebuild *m)
         return m->rebuild == NULL ? -ENOMEM : 0;
 }
 
+/* Adds to the objects that lack so many shards; those that lack none are not counted. */
+static void count_object(const struct eng_walk_worker *worker, int64_t counts[ENG_LACKS], unsigned lacks, int by)
+{
+        unsigned most = worker->store->m + 1;
+
+        if (lacks > 0)
+                counts[(lacks < most ? lacks : most) - 1] += by;
+}
+
 /* Nothing is left that could be done; of what is lost nothing could. */
 static bool is_done(int rv)
 {
@@ -254,11 +279,15 @@ static bool is_done(int rv)
  */
 static void count_rebuilt(struct eng_walk_worker *worker, const struct eng_walk_worker_rebuild *m, int rv, uint64_t bytes)
 {
-        bool healed = is_done(rv) && m->heals && (m->first || bytes > 0);
-
-        worker->counts.below -= healed;
-        worker->below -= healed;
-        worker->stays += !is_done(rv) && m->heals;
+        if (!is_done(rv)) {
+                count_object(worker, worker->stays, m->lacks, 1);
+                count_object(worker, worker->stays, m->stays, -1);
+        } else if (m->first || bytes > 0) {
+                count_object(worker, worker->counts.lacking, m->lacks, -1);
+                count_object(worker, worker->counts.lacking, m->stays, 1);
+                count_object(worker, worker->lacking, m->lacks, -1);
+                count_object(worker, worker->lacking, m->stays, 1);
+        }
 }
 
 static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t bytes)
@@ -316,7 +345,8 @@ static bool begin_rebuild(struct eng_walk_worker *worker, uint32_t pg, const str
         m->worker = worker;
         m->name = worker->walk->at;
         m->bytes = lack->bytes;
-        m->heals = lack->below && !lack->stays;
+        m->lacks = lack->now;
+        m->stays = lack->stays;
         m->first = worker->all.first;
         m->all = all;
         m->pg = pg;
@@ -337,9 +367,9 @@ static void count_lack(struct eng_walk_worker *worker, const struct lack *lack, 
         n->too_close += lack->too_close;
         if (rests)
                 return;
-        n->below += lack->below;
-        worker->below += lack->below;
-        worker->stays += lack->below && (!can || lack->stays);
+        count_object(worker, n->lacking, lack->now, 1);
+        count_object(worker, worker->lacking, lack->now, 1);
+        count_object(worker, worker->stays, can ? lack->stays : lack->now, 1);
         if (lack->most != 0 && !can)
                 eng_walk_worker_earlier(&worker->all.lacking, &worker->walk->at);
         worker->skips |= lack->rebuildable && !can;

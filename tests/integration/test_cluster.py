@@ -14,6 +14,7 @@ import botocore.exceptions
 import pytest
 
 from tests.conftest import make_client
+from tests.integration.test_cluster_ops import status as cluster_status
 from tests.integration.test_drives import cli
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import PATIENCE, PROGRAM, run_daemon
@@ -476,6 +477,8 @@ def test_secrets_of_nodes_are_compared(cluster):
         node.spawn()
         said_since(node, "node 1, n1, has other root credentials than this node")
         said_since(other, "node 3, n3, has other root credentials than this node", before)
+        wait_until(lambda: "! node n3: its root credentials are not those of n1" in cluster_status(cluster, other)[1], 40, "cluster status names the node",
+                   lambda: cluster_status(cluster, other)[1])
         wait_whole(cluster)
         before = len(other.said())
         node.options = [f"--key-file={files['key']}"]
@@ -483,6 +486,8 @@ def test_secrets_of_nodes_are_compared(cluster):
         node.spawn()
         said_since(node, "refuses this node: one end's key_file lacks the key that the other end seals with")
         said_since(other, "which says it is node 3: refused: one end's key_file lacks the key", before)
+        wait_until(lambda: "! node n3: its secrets are not those of n1" in cluster_status(cluster, other)[1], 40, "cluster status names the node",
+                   lambda: cluster_status(cluster, other)[1])
         when_it_can(cluster, "a bucket is made", lambda: client(cluster, other).create_bucket(Bucket="while-a-node-is-refused"))
         assert cluster.leader() is not node
         assert node.process.poll() is None

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from tests.conftest import make_client
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, Daemon, sanitizer_environment
 from tests.support.ports import free_ports
@@ -276,6 +277,12 @@ def test_doctor_looks_as_the_daemons_user(cluster):
     assert [mark for mark, _ in found["files"]] == ["ok"], said
 
 
+def cluster_metrics(node):
+    """{what is behind millrace_cluster_: its value}, of a node's metrics."""
+    lines = node.get("/metrics", node.admin)[2].splitlines()
+    return {name.removeprefix("millrace_cluster_"): float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith("millrace_cluster_"))}
+
+
 def test_status(cluster):
     """At any node: who is there, who leads; a node that is away is named at once, and with etcd and all leaders away there is an answer, too."""
     for node in cluster.nodes.values():
@@ -286,6 +293,14 @@ def test_status(cluster):
     assert all(abs(n["reached"].get("clock_ahead_ms", 0)) < 1000 for n in answer["nodes"]), answer
     assert sum("clock_ahead_ms" in n["reached"] for n in answer["pool"]["nodes"] + answer["nodes"]) > 0, answer
     leader = cluster.wait_leader()
+    for node in cluster.nodes.values():
+        found = cluster_metrics(node)
+        assert found["nodes_silent"] == 0 and found["clock_skew_ms"] < 1000 and found["etcd_silent_seconds"] < 30, found
+        assert found['pool_led{pool="1"}'] == 1 and found['pool_leads{pool="1"}'] == (node is leader), found
+    s3 = make_client(leader.endpoint, cluster.access_key, cluster.secret_key)
+    s3.create_bucket(Bucket="status")
+    for i in range(8):
+        s3.put_object(Bucket="status", Key=f"o{i}", Body=bytes(3 << 20))
     away = next(n for n in cluster.nodes.values() if n is not leader)
     asked = next(n for n in cluster.nodes.values() if n is not leader and n is not away)
     away.kill()
@@ -293,13 +308,28 @@ def test_status(cluster):
                             lambda: status(cluster, asked)[1])
     assert code == 1 and f"node {away.name} is silent" in said and "0 of 2" in said, said
     assert status(cluster, asked, "--json")[0] == 1
+
+    def lacking():  # of 2+2 over three nodes, each object has one or two shards on the node that is away
+        pool = json.loads(status(cluster, asked, "--json")[1])["pool"]
+        return pool and pool["objects_below"] == 8 and pool["objects_lacking"]
+    found = wait_until(lacking, 60, "objects lack shards", lambda: status(cluster, asked)[1])
+    assert list(found) == ["1", "2", "more"] and found["1"] + found["2"] == 8 and found["more"] == 0, found
+    words = ", ".join(f"{found[n]} lack {n}" for n in ("1", "2") if found[n])
+    said = status(cluster, asked)[1]
+    assert f"redundancy 8 objects lack shards: {words}" in said and f"! 8 objects lack shards: {words}" in said, said
+    metrics = asked.get("/metrics/pool", asked.admin)[2]
+    assert all(f'millrace_objects_lacking_shards{{missing="{n}"}} {count}\n' in metrics for n, count in found.items()), metrics
     leader.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])
-    assert code == 1 and "has no leader that answers" in said, said
+    assert code == 1 and "has no leader that answers" in said and "; epoch " in said, said
     cluster.etcd.kill()
     code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("etcd does not answer") == 1 and found, 60, "etcd is away", lambda: status(cluster, asked)[1])
     assert code == 1, said
     assert status(cluster, leader)[0] == 2
+    found = cluster_metrics(asked)
+    assert found["nodes_silent"] == 2 and found["etcd_silent_seconds"] > 0, found
+    silent = found["etcd_silent_seconds"]
+    wait_until(lambda: cluster_metrics(asked)["etcd_silent_seconds"] > silent + 1, 30, "the time since etcd's last answer grows", cluster.said)
     cluster.etcd.start()
     away.spawn()
     leader.spawn()

@@ -162,11 +162,11 @@ ACTIONS = [
     ("a drive is lost", lose_a_drive,
      {"millrace_drives_in": -1, "millrace_drive_losses_left": -1, "millrace_epoch": UP, "millrace_drive_state state=in": -1,
       "millrace_drive_state state=failed": 1, "millrace_drive_errors_total": UP,
-      "millrace_objects_below_redundancy": 2}),
+      "millrace_objects_below_redundancy": 2, "millrace_objects_lacking_shards missing=1": 2}),
     ("what had a shard there is read", lambda site: site.get("large", LARGE), {"millrace_degraded_reads_total": UP}),
     ("the drive is replaced", replace_it,
      {"millrace_drives_in": 1, "millrace_drive_losses_left": 1, "millrace_rebuilt_objects_total": UP, "millrace_rebuilt_bytes_total": UP,
-      "millrace_objects_below_redundancy": -2}),
+      "millrace_objects_below_redundancy": -2, "millrace_objects_lacking_shards missing=1": -2}),
 ]
 
 # What is right at any time: (series, what must be so)

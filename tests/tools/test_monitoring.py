@@ -159,7 +159,8 @@ def test_what_must_be_told():
     """A drive that is out, failed, unreliable or filling; too little redundancy; no writes; damage; errors; slowness."""
     text = RULES.read_text()
     for word in ("millrace_drives_in", 'state="failed"', "millrace_drive_unreliable", "millrace_objects_below_redundancy", "millrace_writable",
-                 "predict_linear(millrace_drive_free_bytes", "millrace_scrub_damaged_shards", 'status="5xx"', "duration_seconds_bucket", "millrace_lock_clock_frozen"):
+                 "predict_linear(millrace_drive_free_bytes", "millrace_scrub_damaged_shards", 'status="5xx"', "duration_seconds_bucket", "millrace_lock_clock_frozen",
+                 "millrace_cluster_etcd_silent_seconds", "millrace_cluster_nodes_silent", "millrace_cluster_clock_skew_ms", "millrace_cluster_pool_led == 0"):
         assert word in text, word
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names))

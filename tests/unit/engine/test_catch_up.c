@@ -333,6 +333,71 @@ static void test_is_paced(void **state)
         free(health);
 }
 
+static bool is_gone(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == 3;
+}
+
+/* All names have been walked, and thereby counted. */
+static bool is_surveyed(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct sf *sf = arg;
+        bool surveyed;
+
+        assert_non_null(report);
+        eng_heal_read(sf->store, &report[0], &report[1]);
+        surveyed = report[0].surveyed && !report[0].running && report[0].looked_at > 0;
+        free(report);
+        return surveyed;
+}
+
+static bool is_under_way(const struct eng_health *h, void *arg)
+{
+        return h->drives[back].catch_up.running && h->drives[back].catch_up.compared > 0;
+}
+
+/* An operator sees how far it is, of how many names, and when it will be done at this rate. */
+static void test_how_far_it_is(void **state)
+{
+        struct eng_health *health = malloc(sizeof(*health));
+        struct eng_catch_up_progress *p;
+        struct expected e;
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        back = *(unsigned *)*state;
+        assert_non_null(health);
+        p = &health->drives[back].catch_up;
+        begin(&sf, &bucket, &e);
+        sf_close(&sf);
+        sf.options.heal_rate = 1 << 30;
+        start(&sf, all_in);
+        assert_true(sf_wait_health(&sf, is_surveyed, &sf, 60));
+        move(&sf, back, true);
+        assert_true(sf_wait_health(&sf, is_gone, NULL, 60));
+        for (i = 0; i < NAMES; i += 3)
+                set(&sf, bucket, &e, i, 9000 + i);
+        atomic_store(&sf.store->pacer.rate, 16 << 10);
+        move(&sf, back, false);
+        assert_true(sf_wait_health(&sf, is_under_way, NULL, 60));
+        eng_health_read(sf.store, health);
+        assert_true(p->running && p->total > p->compared && p->compared >= p->copied);
+        assert_true(p->total > NAMES / 4 && p->total < NAMES); /* of some 400 it has the groups of three out of four */
+        assert_true(p->seconds_left > 0);
+        for (i = 0; i < 4; i++)
+                assert_int_equal(health->drives[i].catch_up.running, i == back);
+        atomic_store(&sf.store->pacer.rate, 1 << 30);
+        assert_true(sf_wait_health(&sf, all_in, NULL, 60));
+        eng_health_read(sf.store, health);
+        assert_false(p->running);
+        check(&sf, bucket, &e, true);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(health);
+}
+
 static size_t large_size(unsigned i)
 {
         static const size_t sizes[] = {131073, 300000, (1 << 20) + 1, (2 << 20) + 4095, 5 << 20, (9 << 20) + 777};
@@ -426,7 +491,7 @@ static void test_shards_come_back(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                OF_SLOT(test_what_fails_on_the_way, 1), OF_SLOT(test_is_paced, 1),
+                OF_SLOT(test_what_fails_on_the_way, 1), OF_SLOT(test_is_paced, 1), OF_SLOT(test_how_far_it_is, 1),
                 OF_SLOT(test_what_it_missed, 0), OF_SLOT(test_what_it_missed, 1),   OF_SLOT(test_interrupted, 0),
                 OF_SLOT(test_interrupted, 1),    OF_SLOT(test_shards_come_back, 0),
                

@@ -68,6 +68,12 @@ static bool some_done(const struct eng_health *h, void *arg)
         return h->rebuilt_objects > 0;
 }
 
+/* What has been given back in the time since the walk began. */
+static bool has_pace(const struct eng_health *h, void *arg)
+{
+        return h->healing && h->heal_pace > 0;
+}
+
 static bool at_rest(const struct eng_health *h, void *arg)
 {
         return so_whole(h, arg) && !h->collecting_orphans;
@@ -118,6 +124,7 @@ static void test_repairs_while_it_looks(void **state)
         assert_true(report[0].done_objects > 0 && report[0].looked_at < OBJECTS);
         assert_int_equal(report[0].todo_objects, report[0].looked_at); /* so far */
         assert_int_equal(sf.store->pacer.rate, 1 << 20);               /* what is set holds */
+        assert_true(sf_wait_health(&sf, has_pace, NULL, 60));
         sf_close(&sf);
 
         sf.options.heal_rate = 1 << 30;
@@ -611,8 +618,63 @@ static void test_some_is_not_all(void **state)
         assert_true(sf_wait_health(&sf, all_met_again, &objects, 60));
         eng_health_read(sf.store, health);
         assert_int_equal(health->objects_below, objects);
+        assert_int_equal(health->objects_lacking[0], objects); /* each was given one of two */
         sf_close(&sf);
         sf_remove(&sf);
+        free(health);
+}
+
+static bool looked_at_all(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct sf *sf = arg;
+        bool all;
+
+        assert_non_null(report);
+        eng_heal_read(sf->store, &report[0], &report[1]);
+        all = h->ready && report[0].surveyed && !report[0].running;
+        free(report);
+        return all;
+}
+
+/* Objects are counted by how many shards they lack, and the sum is that of all that lack some. */
+static void test_counted_by_missing_shards(void **state)
+{
+        static const struct {
+                uint64_t there;        /* drives */
+                uint64_t lacking[2];   /* objects that lack one shard, and two */
+        } cases[] = {{0xf, {0, 0}}, {0xe, {6, 0}}, {0xc, {0, 6}}, {0xf, {0, 0}}};
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct eng_health *health = malloc(sizeof(*health));
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        assert_non_null(report);
+        assert_non_null(health);
+        sf_make(&sf, 4, 2); /* 2+2: each drive has a shard of each object */
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        for (i = 0; i < 6; i++)
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key_of(i), i + 1, SIZE, true, NULL), 0);
+        sf_close(&sf);
+        for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                sf_give(&sf, cases[i].there);
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, looked_at_all, &sf, 60));
+                assert_true(i < 3 || sf_wait_health(&sf, so_whole, NULL, 60));
+                eng_health_read(sf.store, health);
+                eng_heal_read(sf.store, &report[0], &report[1]);
+                assert_int_equal(health->objects_lacking[0], cases[i].lacking[0]);
+                assert_int_equal(health->objects_lacking[1], cases[i].lacking[1]);
+                assert_int_equal(health->objects_lacking[2], 0);
+                assert_int_equal(health->objects_below, cases[i].lacking[0] + cases[i].lacking[1]);
+                assert_memory_equal(report[0].lacking, health->objects_lacking, sizeof(report[0].lacking));
+                sf_close(&sf);
+        }
+        sf_remove(&sf);
+        free(report);
         free(health);
 }
 
@@ -790,6 +852,7 @@ int main(void)
                 cmocka_unit_test(test_the_rate_follows_from_what_drives_hold),
                 cmocka_unit_test(test_repairs_are_cut_off),
                 cmocka_unit_test(test_some_is_not_all),
+                cmocka_unit_test(test_counted_by_missing_shards),
                 cmocka_unit_test(test_goes_on_after_a_restart),
                 cmocka_unit_test(test_a_wrong_location_hides_nothing),
                 cmocka_unit_test(test_names_cannot_be_read),

@@ -222,6 +222,10 @@ static void test_full(void **state)
         f->loops[0].reserve_waiting[LP_SHARE_INTERNAL] = 3;
         f->access.dropped = 17;
         f->health.rebuilt_objects = 8;
+        f->cluster = (struct srv_cluster_statistics){.known = true, .etcd_silent_ns = 2500000000, .nodes_silent = 2, .clock_skew_ms = 1234, .pool_count = 2,
+                                                     .pools = {{.number = 1, .led = true, .here = true}, {.number = 3}}};
+        f->health.objects_lacking[0] = 12;
+        f->health.objects_lacking[1] = 3;
         f->process.cpu_seconds = 1.5;
         f->started_ms = 1700000000500;
         f->now_ms = 1700000002000;
@@ -264,6 +268,15 @@ static void test_full(void **state)
         has_line(text, "millrace_arena_waiting{loop=\"0\",share=\"internal\"} 3");
         has_line(text, "millrace_access_log_dropped_total 17");
         has_line(text, "millrace_rebuilt_objects_total 8");
+        has_line(text, "millrace_cluster_etcd_silent_seconds 2.500000");
+        has_line(text, "millrace_cluster_nodes_silent 2");
+        has_line(text, "millrace_cluster_clock_skew_ms 1234");
+        has_line(text, "millrace_cluster_pool_led{pool=\"1\"} 1");
+        has_line(text, "millrace_cluster_pool_led{pool=\"3\"} 0");
+        has_line(text, "millrace_cluster_pool_leads{pool=\"1\"} 1");
+        has_line(text, "millrace_objects_lacking_shards{missing=\"1\"} 12");
+        has_line(text, "millrace_objects_lacking_shards{missing=\"more\"} 3"); /* than M, which is 1 */
+        assert_null(strstr(text, "{missing=\"2\"}"));
         has_line(text, "# HELP millrace_mended_objects_total Old name of millrace_rebuilt_objects_total.");
         has_line(text, "millrace_mended_objects_total 8");
         assert_null(strstr(text, "NeverUsed"));
@@ -279,6 +292,7 @@ static void test_empty(void **state)
 
         check_text(text);
         has_line(text, "millrace_ready 0");
+        assert_null(strstr(text, "\nmillrace_cluster_")); /* a store of one machine */
         has_line(text, "millrace_drive_losses_left 0");
         free(text);
         free(f);
