@@ -36,6 +36,7 @@ SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_MAIN := tests/fuzz/random_main.c
+FUZZ_SEEDS := tests/fuzz/make_seeds.c
 SRC_bulk := bench/scale/bulk.c
 BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/net/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
@@ -74,6 +75,7 @@ obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/millraced_main.c),$(O)/millraced) $(if $(wildcard cli/millrace_main.c),$(O)/millrace)
 FUZZ_BIN := $(patsubst tests/%.c,$(O)/%,$(FUZZ_SRC))
+FUZZ_SEEDS_BIN := $(O)/fuzz/make_seeds
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
@@ -84,7 +86,7 @@ TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 SET_CLOCK := $(O)/libsetclock.so
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(FUZZ_MAIN) $(SRC_sim) $(filter tests/sim/drive/% tests/sim/nodes/%,$(SRC_simdrive) $(SRC_simnodes)) $(POWER_SRC)) \
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(FUZZ_MAIN) $(FUZZ_SEEDS) $(SRC_sim) $(filter tests/sim/drive/% tests/sim/nodes/%,$(SRC_simdrive) $(SRC_simnodes)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c tests/support/policy_driver.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -168,6 +170,9 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(FUZZ_BIN): $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(call obj,$(FUZZ_MAIN)) $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK_TEST) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
+$(FUZZ_SEEDS_BIN): $(call obj,$(FUZZ_SEEDS)) $(LIBS) $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK_TEST) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
 # Calls of the engine that tests/lib/call_faults.c may let fail.
 CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx fstatfs fstatvfs pread readdir pwrite write writev ftruncate fallocate \
 	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
@@ -238,7 +243,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 
 .PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster bench-pauses bench-growth micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
-fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
+fuzz-bin: $(FUZZ_BIN) $(FUZZ_SEEDS_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set, a driver of policies
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests

@@ -205,7 +205,7 @@ static bool read_epoch(const json_t *text, struct cl_report_epoch *out)
                eng_epoch_read(out->epoch, out->epoch_len, &info) == 0;
 }
 
-/* The first store is that of the first drive; the others come under "more". Optional: a build before had one store. */
+/* The first store is that of the first drive, so there are no others without one; they come under "more". Optional: a build before had one store. */
 static bool read_epochs(const json_t *object, struct cl_report *out)
 {
         const json_t *more = json_object_get(object, "more");
@@ -214,7 +214,8 @@ static bool read_epochs(const json_t *object, struct cl_report *out)
         out->epoch_count = out->held_count > 0 ? 1 : 0;
         if (out->held_count > 0)
                 memcpy(out->epochs[0].store, out->held[0].store, CL_ID);
-        if (!read_epoch(json_object_get(object, "epoch"), &out->epochs[0]) || !read_past(json_object_get(object, "past"), &out->epochs[0]) || count >= CL_POOLS_MAX)
+        if (!read_epoch(json_object_get(object, "epoch"), &out->epochs[0]) || !read_past(json_object_get(object, "past"), &out->epochs[0]) || count >= CL_POOLS_MAX ||
+            (count > 0 && out->held_count == 0))
                 return false;
         for (i = 0; i < count; i++) {
                 const json_t *one = json_array_get(more, i);

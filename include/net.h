@@ -48,8 +48,8 @@ enum net_link_number { NET_CONTROL, NET_LOG, NET_BULK_0, NET_BULK_1, NET_LINKS }
         X(DUPLICATE, "the node runs twice, or an old process of it still runs: its boot %llu is older than boot %llu", \
           theirs, ours)                                                                                                \
         X(CLOCK, "the clocks differ by %llu s; %llu s are allowed", theirs, ours)                                      \
-        X(VERSION, "its newest version of the protocol is %llu; the oldest that the other end speaks is %llu", theirs, \
-          ours)                                                                                                        \
+        X(VERSION, "its %s version of the protocol is %llu; the %s that the other end speaks is %llu",                 \
+          theirs < ours ? "newest" : "oldest", theirs, theirs < ours ? "oldest" : "newest", ours)                      \
         X(SECRET, "a plain connection has no proof of an authenticated control connection")                            \
         X(PLAIN, "only TLS is allowed here")                                                                           \
         X(OLDER, "connection %llu is older than connection %llu", theirs, ours)                                        \

@@ -238,8 +238,10 @@ enum net_reason net_hello_judge(const struct net_self *self, const struct net_wi
                 return judged(out, NET_REASON_WRONG_NODE, hello->to, self->node);
         if (hello->node == self->node)
                 return judged(out, NET_REASON_DUPLICATE, hello->boot, self->boot);
-        if (hello->version_max < NET_VERSION_LEAST || hello->version_min > NET_VERSION_NEWEST)
+        if (hello->version_max < NET_VERSION_LEAST)
                 return judged(out, NET_REASON_VERSION, hello->version_max, NET_VERSION_LEAST);
+        if (hello->version_min > NET_VERSION_NEWEST)
+                return judged(out, NET_REASON_VERSION, hello->version_min, NET_VERSION_NEWEST);
         if (apart > self->clock_s)
                 return judged(out, NET_REASON_CLOCK, apart, self->clock_s);
         *version = hello->version_max < NET_VERSION_NEWEST ? hello->version_max : NET_VERSION_NEWEST;

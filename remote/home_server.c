@@ -694,7 +694,7 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
         if (!link_is_right(request))
                 return NET_BULK_DISCARD;
         if (arg != NULL && request->operation == HOME_ASK)
-                return home_ask_bulk(request);
+                return is_home(net_peer_node(request->peer)) ? home_ask_bulk(request) : NET_BULK_DISCARD;
         if (arg == NULL || request->operation != HOME_CALL)
                 return NET_BULK_DISCARD;
         c = home_served_new(arg, request, &status);
@@ -832,7 +832,10 @@ void rem_home_server_request(void *arg, struct net_request *request)
                 to_coordinator(server, request, sizeof(struct home_join), false, join_arrive);
                 break;
         case HOME_WATCH:
-                to_coordinator(server, request, sizeof(struct home_watch), true, watch_arrive);
+                if (request->room >= ENG_HOME_ROWS_MAX)
+                        to_coordinator(server, request, sizeof(struct home_watch), true, watch_arrive);
+                else
+                        home_reply(request, HOME_BAD);
                 break;
         case HOME_CALL:
                 serve_home_call(server, request);

@@ -4,7 +4,7 @@
  * Little-endian; as struct, no padding.
  *
  *   JOIN   home_join                              -> home_joined
- *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows
+ *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows (room: ENG_HOME_ROWS_MAX)
  *   CALL   home_call, body of the call   bulk: its own -> body of the answer       bulk: its own
  *   UNPIN  home_call, numbers of pins, u64 each   -> nothing
  *   ASK    nothing                bulk: a question -> nothing                       bulk: its answer

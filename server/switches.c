@@ -83,6 +83,8 @@ static bool switches_take_word(const char *word, bool *out)
         return *out || strcmp(word, "no") == 0;
 }
 
+#define GENERATION_MOST 999999999999999999ull /* of the 18 digits that are read */
+
 /* The whole text. */
 static bool switches_parse(const char *text, struct kept *out)
 {
@@ -91,7 +93,7 @@ static bool switches_parse(const char *text, struct kept *out)
         int end = -1;
 
         if (sscanf(text, "generation = %18llu read_only = %3s maintenance = %3s %n", &generation, read_only, maintenance, &end) != 3 || end < 0 || text[end] != '\0' ||
-            generation == 0 || !switches_take_word(read_only, &out->on[SRV_READ_ONLY]) || !switches_take_word(maintenance, &out->on[SRV_MAINTENANCE]))
+            generation == 0 || generation > GENERATION_MOST || !switches_take_word(read_only, &out->on[SRV_READ_ONLY]) || !switches_take_word(maintenance, &out->on[SRV_MAINTENANCE]))
                 return false;
         out->generation = generation;
         return true;

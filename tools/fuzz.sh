@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Builds each fuzz target of tests/fuzz with clang's libFuzzer, ASan and UBSan, and runs it for some seconds from its seed corpus
-# (tests/fuzz/corpus/NAME, where there is one) and what tests/fuzz/make_corpus.py takes from the stores of tests/formats.
+# (tests/fuzz/corpus/NAME, where there is one), what tests/fuzz/make_corpus.py takes from the stores of tests/formats, and what
+# tests/fuzz/make_seeds.c writes by the project's own writers.
 #
 #   tools/fuzz.sh [SECONDS [TARGET ...]]                10 s each, all targets
 #   tools/fuzz.sh --random RUNS [TARGET ...]            RUNS seeds each that were changed at random, in BUILD_ROOT/asan: gcc's build that the unit
-#                                                       tests run in, without libFuzzer, so that nothing is compiled twice (tests/fuzz/random_main.c)
+#                                                       tests run in, without libFuzzer, so that nothing is compiled twice (tests/fuzz/random_main.c);
+#                                                       of targets that do much for each, a part of them
 # Prints 'fuzz ok NAME' or 'fuzz FAIL NAME' a target; exit status 1 if one failed. What it found stays in BUILD_ROOT/fuzz/found.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -30,10 +32,18 @@ fi
 seeds_of() {
         ls -d "tests/fuzz/corpus/$1" "$out/stores/$1" 2>/dev/null
 }
+# make_stores PROGRAM: of make_seeds.c
 make_stores() {
         rm -rf "$out/stores"
         mkdir -p "$out/found"
-        python3 tests/fuzz/make_corpus.py "$out/stores"
+        python3 tests/fuzz/make_corpus.py "$out/stores" && "$1" "$out/stores"
+}
+# Of RUNS how many a target does: none is to take more than some seconds of a processor for 30,000.
+runs_of() {
+        case $1 in
+        net_link | remote_wire | served) echo $(($random / 3)) ;;
+        *) echo "$random" ;;
+        esac
 }
 
 random_inputs() {
@@ -42,10 +52,10 @@ random_inputs() {
                 echo "fuzz FAIL build"
                 return 1
         fi
-        make_stores || return 1
+        make_stores "$asan/fuzz/make_seeds" || return 1
         for name in "$@"; do
                 if MILLRACE_FUZZ_INPUT=$out/found/$name-input timeout -k 5 300 \
-                        "$asan/fuzz/fuzz_$name" "$random" "$seed" $(seeds_of "$name") >"$out/found/$name.log" 2>&1; then
+                        "$asan/fuzz/fuzz_$name" "$(runs_of "$name")" "$seed" $(seeds_of "$name") >"$out/found/$name.log" 2>&1; then
                         echo "fuzz ok $name ($(tail -1 "$out/found/$name.log"))"
                 else
                         tail -40 "$out/found/$name.log"
@@ -61,27 +71,29 @@ if [ -n "$random" ]; then
 fi
 
 show() { make -s BUILD=fuzz O="$out" "print-$1"; }
-# What reads bytes from outside; of the gateway that is what its targets name.
-libs=$(show LIBS | tr ' ' '\n' | grep -E '/lib(gateway|cluster|access|engine|s3|ec|rdma|net|loop)\.a$' | tr '\n' ' ')
+# What reads bytes from outside; of the gateway and the server that is what their targets name.
+libs=$(show LIBS | tr ' ' '\n' | grep -E '/lib(server|gateway|cluster|remote|access|engine|s3|ec|rdma|net|loop)\.a$' | tr '\n' ' ')
 ldlibs=$(show LIBRARIES)
 mkdir -p "$out/fuzz" "$out/found"
 objects=$(for name in "$@"; do echo "$out/obj/tests/fuzz/fuzz_$name.o"; done)
+seeds_object=$out/obj/tests/fuzz/make_seeds.o
 if ! make -s -k -j"${JOBS:-$(nproc)}" BUILD=fuzz O="$out" CC=clang-14 \
         CFLAGS_fuzz="-O1 -g1 -fno-omit-frame-pointer -Wno-error -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all" \
-        $libs $objects; then
+        $libs $objects $seeds_object; then
         echo "fuzz FAIL build"
         exit 1
 fi
 
-make_stores || exit 1
+# link PROGRAM OBJECT SANITIZERS
+link() { clang-14 -pthread -fsanitize="$3" -o "$1" "$2" -Wl,--start-group $libs -Wl,--end-group $ldlibs; }
+link "$out/fuzz/make_seeds" "$seeds_object" "$sanitize" && make_stores "$out/fuzz/make_seeds" || exit 1
 failed=0
 for name in "$@"; do
         program=$out/fuzz/fuzz_$name
         corpus=$out/corpus/$name
         mkdir -p "$corpus"
         seeds=$(seeds_of "$name")
-        if clang-14 -pthread -fsanitize=fuzzer,$sanitize -o "$program" "$out/obj/tests/fuzz/fuzz_$name.o" \
-                -Wl,--start-group $libs -Wl,--end-group $ldlibs &&
+        if link "$program" "$out/obj/tests/fuzz/fuzz_$name.o" "fuzzer,$sanitize" &&
                 "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
                         -artifact_prefix="$out/found/$name-" "$corpus" $seeds 2>"$out/found/$name.log"; then
                 echo "fuzz ok $name ($(sed -n 's/^stat::number_of_executed_units: *//p' "$out/found/$name.log") runs)"

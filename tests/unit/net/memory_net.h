@@ -39,6 +39,8 @@ static struct mem_node *mem_nodes[8];
 static unsigned mem_node_count;
 static uint64_t mem_now;
 static bool mem_same_node; /* streams that are opened now are within one */
+static bool mem_catches;   /* what their openers send is held; the newest: mem_caught */
+static struct mem_end *mem_caught;
 /* For cuts at every place: bytes that are shown to a reader at once; events so far, and the one at which its connection is reset (0: none). */
 static size_t mem_chunk = SIZE_MAX;
 static unsigned mem_event_count, mem_cut_at;
@@ -220,6 +222,8 @@ static struct mem_end *mem_dial(struct mem_node *to, const char *who, bool tls)
         lp_random(near->secret, sizeof(near->secret));
         memcpy(far->secret, near->secret, sizeof(far->secret));
         far->base.loop = to->loops[0];
+        far->held = mem_catches;
+        mem_caught = mem_catches ? far : NULL;
         to->listener->accepted(to->listener, &far->base);
         lp_become(outer);
         return near;

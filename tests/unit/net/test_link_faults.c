@@ -10,6 +10,15 @@
 static struct mem_node one, two;
 static struct net_peer *to_two, *to_one;
 
+static void nodes_start_two(bool plain)
+{
+        struct net_options options = node_options(2, 6);
+
+        options.plain_bulk = plain;
+        mem_node_start(&two, &options);
+        to_one = mem_knows(&two, 1);
+}
+
 static int nodes_start_with(bool plain)
 {
         struct net_options options;
@@ -17,11 +26,8 @@ static int nodes_start_with(bool plain)
         options = node_options(1, 5);
         options.plain_bulk = plain;
         mem_node_start(&one, &options);
-        options = node_options(2, 6);
-        options.plain_bulk = plain;
-        mem_node_start(&two, &options);
+        nodes_start_two(plain);
         to_two = mem_knows(&one, 2);
-        to_one = mem_knows(&two, 1);
         return 0;
 }
 
@@ -348,64 +354,211 @@ static void test_a_million_broken_frames(void **state)
 
 /* ---- who is refused -------------------------------------------------------------------------- */
 
-static void check_refused(const struct net_wire_hello *hello, const char *who, enum net_reason expected)
-{
-        enum net_reason reason = NET_REASON_NONE;
-        struct mem_end *end = mem_dial_raw(&two, who, true);
-        uint8_t bytes[NET_HELLO_SIZE];
-        struct net_wire_refused refused = {.reason = expected};
-        char text[200];
+/* What becomes of node 1's HELLO on its way to node 2, and what is said of it. */
+struct refusal {
+        void (*change)(struct net_wire_hello *hello);
+        const char *shown; /* the name in the certificate; NULL: its own */
+        unsigned says;     /* it says it is that node */
+        enum net_reason reason;
+        const char *text;
+};
 
-        net_hello_write(hello, NULL, bytes);
-        raw_send(end, bytes, sizeof(bytes));
-        mem_settle();
-        assert_int_equal(raw_heard(end, &reason), NET_FRAME_REFUSED);
-        assert_int_equal(reason, expected);
-        mem_settle();
-        assert_null(end->other); /* and the connection is closed */
-        raw_close(end);
-        net_reason_text(&refused, text, sizeof(text));
-        mem_pass(1100); /* another line */
+/* The fields of a greeting are changed where it lies; its checksums are right again. */
+static void hello_change(struct mem_end *end, void (*change)(struct net_wire_hello *hello))
+{
+        uint8_t *body = end->bytes + NET_HEAD_SIZE;
+        struct net_wire_hello hello;
+        struct net_wire_head head;
+
+        assert_true(end->len > NET_HEAD_SIZE && net_head_read(end->bytes, &head) == 0);
+        assert_int_equal(head.kind, NET_FRAME_HELLO);
+        assert_int_equal(end->len, NET_HEAD_SIZE + head.body_len);
+        memcpy(&hello, body, sizeof(hello));
+        if (change != NULL)
+                change(&hello);
+        memcpy(body, &hello, sizeof(hello));
+        net_head_write(&head, body, end->bytes);
 }
+
+/* Both ends say why, and the call says that nothing was done. Nothing is left of the connection. */
+static void check_refused(const struct refusal *r, enum net_link_number link)
+{
+        struct mem_call mem = {.call = {.peer = to_two, .link = link, .operation = OP_ECHO}};
+        struct net_stats opener = mem_stats(&one), acceptor = mem_stats(&two);
+        char at_one[300], at_two[300];
+
+        mem_catches = true;
+        mem_call(&one, &mem);
+        mem_catches = false;
+        assert_non_null(mem_caught);
+        hello_change(mem_caught, r->change);
+        if (r->shown != NULL)
+                snprintf(mem_caught->shown, sizeof(mem_caught->shown), "%s", r->shown);
+        mem_caught->held = false;
+        mem_settle();
+        assert_true(mem.done);
+        assert_int_equal(mem.call.outcome, NET_UNREACHABLE);
+        assert_int_equal(atomic_load(&to_two->refused), r->reason);
+        snprintf(at_one, sizeof(at_one), "node 2 (node-2) at 10.0.0.1:1 refuses this node: %s\n", r->text);
+        snprintf(at_two, sizeof(at_two), "10.0.0.1:1, which says it is node %u: refused: %s\n", r->says, r->text);
+        if (!node_said(&one.node, at_one) || !node_said(&two.node, at_two))
+                fail_msg("%s\nopener: %s\nacceptor: %s", r->text, one.node.lines, two.node.lines);
+        assert_int_equal(mem_stats(&one).opened, opener.opened);
+        assert_int_equal(mem_stats(&two).accepted, acceptor.accepted);
+        assert_int_equal(mem_stats(&two).refused, acceptor.refused + 1);
+        assert_int_equal(mem_stats(&two).guests, 0);
+}
+
+static void of_another_cluster(struct net_wire_hello *hello)
+{
+        hello->cluster[3] ^= 1;
+}
+
+static void of_another_generation(struct net_wire_hello *hello)
+{
+        hello->generation = 8;
+}
+
+static void of_its_twin(struct net_wire_hello *hello)
+{
+        hello->generation_random = 98;
+}
+
+static void to_node_3(struct net_wire_hello *hello)
+{
+        hello->to = 3;
+}
+
+static void of_node_2(struct net_wire_hello *hello)
+{
+        hello->node = 2;
+}
+
+static void of_node_3(struct net_wire_hello *hello)
+{
+        hello->node = 3;
+}
+
+static void of_later_versions(struct net_wire_hello *hello)
+{
+        hello->version_min = NET_VERSION_NEWEST + 1;
+        hello->version_max = NET_VERSION_NEWEST + 2;
+}
+
+static void of_an_early_clock(struct net_wire_hello *hello)
+{
+        hello->wall_ms += 301 * 1000 + 500;
+}
+
+static void of_a_late_clock(struct net_wire_hello *hello)
+{
+        hello->wall_ms -= 301 * 1000 + 500;
+}
+
+static void of_no_clock(struct net_wire_hello *hello)
+{
+        hello->wall_ms = INT64_MIN + lp_wall_ms();
+}
+
+static const struct refusal refusals[] = {
+        {of_another_cluster, NULL, 1, NET_REASON_CLUSTER, "it belongs to another cluster"},
+        {of_another_generation, NULL, 1, NET_REASON_GENERATION,
+         "it has generation 8 of the cluster's state, and the other end 7"},
+        {of_its_twin, NULL, 1, NET_REASON_GENERATION, "it has generation 7 of the cluster's state, and the other end 7"},
+        {to_node_3, NULL, 1, NET_REASON_WRONG_NODE, "node 3 was asked for, and this is node 2"},
+        {of_node_2, "node-2", 2, NET_REASON_DUPLICATE,
+         "the node runs twice, or an old process of it still runs: its boot 5 is older than boot 6"},
+        {of_later_versions, NULL, 1, NET_REASON_VERSION,
+         "its oldest version of the protocol is 2; the newest that the other end speaks is 1"},
+        {of_an_early_clock, NULL, 1, NET_REASON_CLOCK, "the clocks differ by 301 s; 300 s are allowed"},
+        {of_a_late_clock, NULL, 1, NET_REASON_CLOCK, "the clocks differ by 301 s; 300 s are allowed"},
+        {of_no_clock, NULL, 1, NET_REASON_CLOCK, "the clocks differ by 9223372036854775 s; 300 s are allowed"},
+        {of_node_3, "node-3", 3, NET_REASON_UNKNOWN_NODE, "node 3 is not known"},
+        {NULL, "node-3", 1, NET_REASON_CERTIFICATE, "the certificate is not for the name of node 1"},
+};
 
 static void test_refusals(void **state)
 {
-        struct net_wire_hello hello = raw_hello(NET_CONTROL, 5, 1);
+        unsigned i;
 
-        hello.cluster[3] ^= 1;
-        check_refused(&hello, "node-1", NET_REASON_CLUSTER);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.generation = 8;
-        check_refused(&hello, "node-1", NET_REASON_GENERATION);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.generation_random = 98;
-        check_refused(&hello, "node-1", NET_REASON_GENERATION);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.to = 3;
-        check_refused(&hello, "node-1", NET_REASON_WRONG_NODE);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.node = 2; /* its own number */
-        check_refused(&hello, "node-2", NET_REASON_DUPLICATE);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.version_min = hello.version_max = NET_VERSION_NEWEST + 1;
-        check_refused(&hello, "node-1", NET_REASON_VERSION);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.wall_ms += 301 * 1000;
-        check_refused(&hello, "node-1", NET_REASON_CLOCK);
-        hello.wall_ms -= 602 * 1000;
-        check_refused(&hello, "node-1", NET_REASON_CLOCK);
-        hello.wall_ms = INT64_MIN;
-        check_refused(&hello, "node-1", NET_REASON_CLOCK);
-        hello = raw_hello(NET_CONTROL, 5, 1);
-        hello.node = 3;
-        check_refused(&hello, "node-3", NET_REASON_UNKNOWN_NODE);
-        hello = raw_hello(NET_CONTROL, 5, 1); /* a node that lies about its name */
-        check_refused(&hello, "node-3", NET_REASON_CERTIFICATE);
-        assert_int_equal(mem_stats(&two).accepted, 0);
-        assert_true(node_said(&two.node, "the clocks differ by 301 s; 300 s are allowed"));
-        assert_true(node_said(&two.node, "10.0.0.1:1, which says it is node 3: refused: node 3 is not known"));
-        assert_true(node_said(&two.node, "the certificate is not for the name of node 1"));
-        assert_true(node_said(&two.node, "it has generation 8 of the cluster's state, and the other end 7"));
+        for (i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+                check_refused(&refusals[i], NET_CONTROL);
+                nodes_stop(state); /* the next one has rested, and says its line at once */
+                nodes_start(state);
+        }
+}
+
+/* Keys that neither end has of the other's. */
+static void test_refused_for_its_keys(void **state)
+{
+        const struct refusal refusal = {NULL, NULL, 1, NET_REASON_KEYS,
+                                        "one end's key_file lacks the key that the other end seals with"};
+        struct net_secrets secrets = {.count = 1, .key = {{1}}};
+
+        net_secrets_set(one.node.net, &secrets);
+        secrets.key[0][0] = 2;
+        net_secrets_set(two.node.net, &secrets);
+        check_refused(&refusal, NET_CONTROL);
+}
+
+static void of_an_older_connection(struct net_wire_hello *hello)
+{
+        hello->sequence = 700;
+}
+
+/* A process of the same node is there already: a newer one, or this one with a newer connection. */
+static void test_refused_for_a_newer_one(void **state)
+{
+        static const struct refusal older_boot = {
+                NULL, NULL, 1, NET_REASON_DUPLICATE,
+                "the node runs twice, or an old process of it still runs: its boot 5 is older than boot 9"},
+                                    older = {of_an_older_connection, NULL, 1, NET_REASON_OLDER,
+                                             "connection 700 is older than connection 701"};
+        struct mem_end *end = raw_open(NET_CONTROL, 5, 701);
+
+        check_refused(&older, NET_CONTROL);
+        raw_close(end);
+        nodes_stop(state);
+        nodes_start(state);
+        end = raw_open(NET_CONTROL, 9, 1);
+        check_refused(&older_boot, NET_CONTROL);
+        raw_close(end);
+}
+
+static void of_another_control_connection(struct net_wire_hello *hello)
+{
+        hello->control_sequence++;
+}
+
+/* A plain connection, at one that proves nothing, and where all is TLS. */
+static void test_refused_for_being_plain(void **state)
+{
+        static const struct refusal proves_nothing = {
+                of_another_control_connection, NULL, 1, NET_REASON_SECRET,
+                "a plain connection has no proof of an authenticated control connection"},
+                                    plain = {NULL, NULL, 1, NET_REASON_PLAIN, "only TLS is allowed here"};
+
+        assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
+        check_refused(&proves_nothing, NET_BULK_0);
+        mem_node_stop(&two);
+        nodes_start_two(false);
+        mem_pass(2000);
+        assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
+        check_refused(&plain, NET_BULK_1);
+}
+
+/* Of versions that never were: it is no greeting, and nothing is said to whoever sent it. */
+static void test_a_version_of_none(void **state)
+{
+        struct net_wire_hello hello = raw_hello(NET_CONTROL, 5, 1);
+        struct mem_end *end;
+
+        hello.version_min = hello.version_max = NET_VERSION_LEAST - 1;
+        end = raw_greet(&two, &hello, NULL);
+        assert_int_equal(raw_heard(end, NULL), 0);
+        assert_null(end->other);
+        assert_true(node_said(&two.node, "10.0.0.1:1: turned away: "));
+        raw_close(end);
 }
 
 /* A later version may add to a greeting, and to what it says it speaks. */
@@ -1113,6 +1266,10 @@ int main(void)
                 CASE(test_an_answer_longer_than_its_room),
                 CASE(test_a_million_broken_frames),
                 CASE(test_refusals),
+                CASE(test_refused_for_its_keys),
+                CASE(test_refused_for_a_newer_one),
+                CASE_PLAIN(test_refused_for_being_plain),
+                CASE(test_a_version_of_none),
                 CASE(test_a_newer_version_is_spoken_with),
                 CASE(test_strangers_are_bounded),
                 CASE(test_the_oldest_stranger_goes),

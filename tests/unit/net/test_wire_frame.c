@@ -247,6 +247,7 @@ static void test_versions(void **state)
         struct net_wire_hello hello = some_hello();
         struct net_wire_refused refused;
         uint16_t version = 0;
+        char text[160];
 
         assert_int_equal(net_hello_judge(&self, &hello, 1000000, &version, &refused), NET_REASON_NONE);
         assert_int_equal(version, 1);
@@ -255,6 +256,12 @@ static void test_versions(void **state)
         assert_int_equal(version, NET_VERSION_NEWEST);
         hello.version_min = NET_VERSION_NEWEST + 1;
         assert_int_equal(net_hello_judge(&self, &hello, 1000000, &version, &refused), NET_REASON_VERSION);
+        net_reason_text(&refused, text, sizeof(text));
+        assert_string_equal(text, "its oldest version of the protocol is 2; the newest that the other end speaks is 1");
+        hello.version_min = hello.version_max = NET_VERSION_LEAST - 1; /* too old */
+        assert_int_equal(net_hello_judge(&self, &hello, 1000000, &version, &refused), NET_REASON_VERSION);
+        net_reason_text(&refused, text, sizeof(text));
+        assert_string_equal(text, "its newest version of the protocol is 0; the oldest that the other end speaks is 1");
         hello = some_hello();
         assert_int_equal(net_hello_judge(&self, &hello, 1000000 + 300999, &version, &refused), NET_REASON_NONE);
         assert_int_equal(net_hello_judge(&self, &hello, 1000000 + 301000, &version, &refused), NET_REASON_CLOCK);

@@ -372,6 +372,71 @@ static void test_links(void **state)
         node_stop(&liar);
 }
 
+static struct {
+        struct home_watch watch;
+        uint64_t bound;
+} small_watch;
+static struct net_call wrong;
+static uint8_t wrong_room[64];
+
+static void wrong_done(struct net_call *call)
+{
+        atomic_fetch_add(&ended, 1);
+}
+
+/* Rows would not fit into what it has room for. */
+static void watch_wrong(void *arg)
+{
+        small_watch.watch = (struct home_watch){.session = liar_session, .version = UINT64_MAX, .state_sum = UINT64_MAX};
+        wrong = (struct net_call){.peer = arg, .link = NET_LOG, .operation = HOME_WATCH, .body = &small_watch, .body_len = sizeof(small_watch),
+                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = wrong_done};
+        net_call(&wrong);
+}
+
+static void ask_wrong(void *arg)
+{
+        wrong = (struct net_call){.peer = arg, .link = NET_LOG, .operation = HOME_ASK, .bulk = {{wrong_room, sizeof(wrong_room)}}, .bulk_count = 1,
+                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = wrong_done};
+        net_call(&wrong);
+}
+
+static int32_t wrong_status(struct node *node, void (*ask)(void *arg), struct net_peer *peer)
+{
+        atomic_store(&ended, 0);
+        on_loop(node->lp[0], ask, peer);
+        WAIT_UNTIL(atomic_load(&ended) == 1);
+        assert_int_equal(atomic_load(&ended), 1);
+        assert_int_equal(wrong.outcome, NET_ANSWERED);
+        return wrong.status;
+}
+
+/* A home whose WATCH has no room for rows, and a node that is no home and asks the leader something: both are refused. */
+static void test_requests_that_make_no_sense(void **state)
+{
+        struct net_options options = node_options(REM_HOME_FIRST + 3, 5);
+        static struct node stranger;
+        struct net_peer *peer;
+
+        atomic_store(&ended, 0);
+        node_start(&liar, &options);
+        peer = node_meets(&liar, &b);
+        node_meets(&b, &liar);
+        on_loop(liar.lp[0], raw_join, peer);
+        WAIT_UNTIL(atomic_load(&ended) == 1);
+        assert_int_equal(atomic_load(&ended), 1);
+        assert_int_equal(wrong_status(&liar, watch_wrong, peer), HOME_BAD);
+        assert_int_equal(wrong_status(&liar, ask_wrong, peer), HOME_DONE);
+        node_stop(&liar);
+        options = node_options(4, 5);
+        node_start(&stranger, &options);
+        peer = node_meets(&stranger, &b);
+        node_meets(&b, &stranger);
+        assert_int_equal(wrong_status(&stranger, ask_wrong, peer), HOME_NOT_NOW);
+        node_stop(&stranger);
+        WAIT_UNTIL(follows());
+        assert_true(follows());
+}
+
 struct setting {
         struct lp_msg msg;
         uint64_t id;
@@ -422,6 +487,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_read_only, begin, end),
                 cmocka_unit_test_setup_teardown(test_links, begin, end),
                 cmocka_unit_test_setup_teardown(test_flood, begin_small, end_small),
+                cmocka_unit_test_setup_teardown(test_requests_that_make_no_sense, begin_small, end_small),
                 cmocka_unit_test_setup_teardown(test_more_than_fits, begin_small, end_small),
         };
 
