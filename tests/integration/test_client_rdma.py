@@ -298,6 +298,56 @@ def test_the_daemon_is_killed_in_mid_transfer(site, transport):
 
 
 @loads_driver
+@pytest.mark.parametrize("transport", ["auto", "rdma"])
+def test_sessions_with_two_endpoints(site, transport):
+    """Both have one at the same time; if one dies, the other's goes on, and all is read there; if it comes back, it is used again."""
+    with contextlib.ExitStack() as stack:
+        env = {"MILLRACE_FAKE_RDMA": site.sockets}
+        one = rdma_daemon(drives=4, ec="2+2", env=env)
+        other = rdma_daemon(drives=4, ec="2+2", env=env)
+        other.access_key, other.secret_key = one.access_key, one.secret_key
+        for daemon in (one, other):
+            stack.enter_context(daemon.start())
+            with client_of(daemon, transport="tcp") as writer:  # the same objects: like a cluster's nodes to those that read
+                writer.create_bucket("samples")
+                for name in ("units", "big"):
+                    writer.put("samples", name, site.objects[name])
+        client = stack.enter_context(client_of(one, endpoint=f"{one.endpoint},{other.endpoint}", transport=transport, attempts=20))
+
+        def one_object(name, *carried):
+            memory = client.buffer(len(site.objects[name]))
+            result = client.get_into("samples", name, memory)
+            assert memoryview(memory).cast("B") == site.objects[name] and result.wire_verified and result.transport in carried
+
+        def read():
+            run_all([lambda: one_object("units", "rdma"), lambda: one_object("big", "rdma")] * 2)
+
+        def grows(daemon):
+            before = metric(daemon, "millrace_rdma_writes_total")
+
+            def more():
+                read()
+                return metric(daemon, "millrace_rdma_writes_total") > before
+            eventually(more)
+
+        for daemon in (one, other):
+            grows(daemon)
+        assert metric(one, "millrace_rdma_sessions") == metric(other, "millrace_rdma_sessions") == 1
+        opened = metric(other, "millrace_rdma_sessions_opened_total")
+
+        one.kill()
+        for _ in range(5):
+            one_object("big", "rdma", *(["tcp"] if transport == "auto" else []))
+        grows(other)
+        assert metric(other, "millrace_rdma_sessions") == 1 and metric(other, "millrace_rdma_sessions_opened_total") == opened
+
+        one.format = False
+        one.start()
+        grows(one)
+        assert metric(other, "millrace_rdma_sessions_opened_total") == opened
+
+
+@loads_driver
 def test_credentials_that_are_revoked(site, tmp_path):
     credentials = tmp_path / "credentials"
 
