@@ -139,25 +139,26 @@ static unsigned endpoints_due_first(const struct mr_endpoints *endpoints, unsign
         return best;
 }
 
-static unsigned endpoints_choose(const struct mr_endpoints *endpoints, unsigned tried, int64_t now_ms, uint32_t random)
+static unsigned endpoints_choose(const struct mr_endpoints *endpoints, unsigned among, unsigned tried, int64_t now_ms,
+                                 uint32_t random)
 {
-        unsigned all = (1u << endpoints->count) - 1, open = 0, index;
+        unsigned open = 0, index;
 
         for (unsigned i = 0; i < endpoints->count; i++)
-                if (endpoint_open(&endpoints->at[i], now_ms))
+                if ((among & 1u << i) != 0 && endpoint_open(&endpoints->at[i], now_ms))
                         open |= 1u << i;
         if ((open & ~tried) != 0)
                 return endpoints_draw(endpoints, open & ~tried, random);
         if (open != 0)
                 return endpoints_draw(endpoints, open, random);
-        index = endpoints_due_first(endpoints, all & ~tried);
-        return index < endpoints->count ? index : endpoints_due_first(endpoints, all);
+        index = endpoints_due_first(endpoints, among & ~tried);
+        return index < endpoints->count ? index : endpoints_due_first(endpoints, among);
 }
 
-struct mr_endpoint_use mr_endpoints_take(struct mr_endpoints *endpoints, unsigned tried, int64_t now_ms,
-                                         uint32_t random)
+struct mr_endpoint_use mr_endpoints_take_among(struct mr_endpoints *endpoints, unsigned among, unsigned tried,
+                                               int64_t now_ms, uint32_t random)
 {
-        unsigned index = endpoints_choose(endpoints, tried, now_ms, random);
+        unsigned index = endpoints_choose(endpoints, among, tried, now_ms, random);
         struct mr_endpoint *endpoint = &endpoints->at[index];
         bool probe = endpoint->failures > 0 && endpoint_open(endpoint, now_ms);
 
@@ -166,11 +167,10 @@ struct mr_endpoint_use mr_endpoints_take(struct mr_endpoints *endpoints, unsigne
         return (struct mr_endpoint_use){.index = index, .taken = true, .probe = probe};
 }
 
-struct mr_endpoint_use mr_endpoints_pin(struct mr_endpoints *endpoints, unsigned index)
+struct mr_endpoint_use mr_endpoints_take(struct mr_endpoints *endpoints, unsigned tried, int64_t now_ms,
+                                         uint32_t random)
 {
-        assert(index < endpoints->count);
-        endpoints->at[index].load++;
-        return (struct mr_endpoint_use){.index = index, .taken = true};
+        return mr_endpoints_take_among(endpoints, (1u << endpoints->count) - 1, tried, now_ms, random);
 }
 
 /* ---- what an attempt's end says -------------------------------------------------------------- */
@@ -190,6 +190,16 @@ static void endpoint_failed(struct mr_endpoint *endpoint, int64_t now_ms, uint32
         endpoint->avoided_until = now_ms + pause / 2 + (int64_t)((uint64_t)random * (uint64_t)(pause / 2) >> 32);
 }
 
+void mr_endpoints_note(struct mr_endpoints *endpoints, unsigned index, enum mr_endpoint_end end, int64_t now_ms,
+                       uint32_t random)
+{
+        assert(index < endpoints->count);
+        if (end == MR_ENDPOINT_FAILED)
+                endpoint_failed(&endpoints->at[index], now_ms, random);
+        else if (end == MR_ENDPOINT_WORKS)
+                endpoints->at[index].failures = 0;
+}
+
 void mr_endpoints_give(struct mr_endpoints *endpoints, struct mr_endpoint_use *use, enum mr_endpoint_end end,
                        int64_t now_ms, uint32_t random)
 {
@@ -200,8 +210,5 @@ void mr_endpoints_give(struct mr_endpoints *endpoints, struct mr_endpoint_use *u
         endpoint->load--;
         if (use->probe)
                 endpoint->probed = false;
-        if (end == MR_ENDPOINT_FAILED)
-                endpoint_failed(endpoint, now_ms, random);
-        else if (end == MR_ENDPOINT_WORKS)
-                endpoint->failures = 0;
+        mr_endpoints_note(endpoints, use->index, end, now_ms, random);
 }

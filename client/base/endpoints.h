@@ -66,8 +66,12 @@ int mr_endpoints_parse(const char *text, struct mr_endpoints *out);
  */
 struct mr_endpoint_use mr_endpoints_take(struct mr_endpoints *endpoints, unsigned tried, int64_t now_ms,
                                          uint32_t random);
-/* Uses this endpoint, whatever is known of it. */
-struct mr_endpoint_use mr_endpoints_pin(struct mr_endpoints *endpoints, unsigned index);
+/* The same among some of them: a mask, not empty. */
+struct mr_endpoint_use mr_endpoints_take_among(struct mr_endpoints *endpoints, unsigned among, unsigned tried,
+                                               int64_t now_ms, uint32_t random);
+/* What the end of an attempt says that had to go to this endpoint, and is no use of it. */
+void mr_endpoints_note(struct mr_endpoints *endpoints, unsigned index, enum mr_endpoint_end end, int64_t now_ms,
+                       uint32_t random);
 /* Ends a use that is taken. */
 void mr_endpoints_give(struct mr_endpoints *endpoints, struct mr_endpoint_use *use, enum mr_endpoint_end end,
                        int64_t now_ms, uint32_t random);

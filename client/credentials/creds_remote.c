@@ -32,6 +32,13 @@ struct text {
         char data[ANSWER_MAX + 1];
 };
 
+/* Where a service is reached: one at least. owner: one call */
+struct sources {
+        unsigned count;
+        const char *url[MR_ENDPOINTS_MAX]; /* of text, or the caller's */
+        char text[MR_ENDPOINTS_MAX * MR_ENDPOINT_URL_MAX];
+};
+
 static int creds_remote_add(struct text *text, const void *data, size_t len)
 {
         if (len > ANSWER_MAX - text->len)
@@ -140,26 +147,33 @@ static CURLcode perform(const struct mr_creds_config *config, const char *url, c
         return code;
 }
 
-static int creds_remote_fetch(const struct mr_creds_config *config, const char *url, const char *form,
-                              const struct curl_slist *lines, struct text *answer, struct mr_error *err)
+/*
+ * Of the places that answer for one service the first that does, from a random one on: each once at
+ * least, without a pause between two that were not asked yet. Fills *asked with the last.
+ */
+static int creds_remote_fetch(const struct mr_creds_config *config, const struct sources *sources, const char *form,
+                              const struct curl_slist *lines, struct text *answer, const char **asked,
+                              struct mr_error *err)
 {
+        unsigned tries = sources->count > TRIES ? sources->count : TRIES, first = mr_core_random() % sources->count;
         CURLcode code = CURLE_OK;
         long status = 0;
 
-        for (unsigned i = 0; i < TRIES; i++) {
-                struct timespec pause = {.tv_nsec = 100000000L << i};
+        for (unsigned i = 0; i < tries; i++) {
+                struct timespec pause = {.tv_nsec = 100000000L << i / sources->count};
 
-                if (i > 0)
+                if (i >= sources->count)
                         nanosleep(&pause, NULL);
-                code = perform(config, url, form, lines, answer, &status);
+                *asked = sources->url[(first + i) % sources->count];
+                code = perform(config, *asked, form, lines, answer, &status);
                 if (code == CURLE_OK && status == 200)
                         return 0;
                 if (code == CURLE_OK && status < 500)
                         break;
         }
         if (code != CURLE_OK)
-                return mr_failure(err, -EACCES, "credentials from %s: %s", url, curl_easy_strerror(code));
-        return mr_failure(err, -EACCES, "credentials from %s: HTTP %ld", url, status);
+                return mr_failure(err, -EACCES, "credentials from %s: %s", *asked, curl_easy_strerror(code));
+        return mr_failure(err, -EACCES, "credentials from %s: HTTP %ld", *asked, status);
 }
 
 /* ---- web identity ---------------------------------------------------------------------------- */
@@ -172,16 +186,29 @@ static int creds_remote_take_credentials(void *arg, const struct mr_record *reco
                        mr_record_get(record, "SessionToken"), mr_record_get(record, "Expiration"));
 }
 
-static void service_url(const struct mr_creds_config *config, char *out, size_t size)
+/* Like the store's endpoints they may be a list; unlike these they may have paths. */
+static int service_sources(const struct mr_creds_config *config, struct sources *out, struct mr_error *err)
 {
         const char *given = getenv("AWS_ENDPOINT_URL_STS");
+        char *rest = NULL;
+        int n;
 
         if (given == NULL || given[0] == '\0')
                 given = getenv("AWS_ENDPOINT_URL");
         if (given != NULL && given[0] != '\0')
-                snprintf(out, size, "%s", given);
+                n = snprintf(out->text, sizeof(out->text), "%s", given);
         else
-                snprintf(out, size, "https://sts.%s.amazonaws.com/", config->region);
+                n = snprintf(out->text, sizeof(out->text), "https://sts.%s.amazonaws.com/", config->region);
+        if (n < 0 || (size_t)n >= sizeof(out->text))
+                return mr_failure(err, -EINVAL, "the token service's address is too long");
+        out->count = 0;
+        for (char *url = strtok_r(out->text, ", \t", &rest); url != NULL; url = strtok_r(NULL, ", \t", &rest)) {
+                if (out->count == MR_ENDPOINTS_MAX)
+                        return mr_failure(err, -EINVAL, "more than %u addresses of the token service",
+                                          MR_ENDPOINTS_MAX);
+                out->url[out->count++] = url;
+        }
+        return out->count > 0 ? 0 : mr_failure(err, -EINVAL, "the token service's address is empty");
 }
 
 static int form_add(char *form, size_t size, const char *name, const char *value)
@@ -205,7 +232,8 @@ int mr_creds_web_identity(const struct mr_creds_config *config, const char *toke
         size_t size = 3 * ANSWER_MAX + 8192;
         struct text *text = malloc(sizeof(*text));
         char *form = calloc(1, size);
-        char url[1024];
+        struct sources sources;
+        const char *asked;
         int rv = -ENOMEM;
 
         if (text == NULL || form == NULL) {
@@ -228,12 +256,13 @@ int mr_creds_web_identity(const struct mr_creds_config *config, const char *toke
                 mr_failure_errno(err, rv);
                 goto out;
         }
-        service_url(config, url, sizeof(url));
-        rv = creds_remote_fetch(config, url, form, NULL, text, err);
+        rv = service_sources(config, &sources, err);
+        if (rv == 0)
+                rv = creds_remote_fetch(config, &sources, form, NULL, text, &asked, err);
         if (rv == 0 && (mr_answer_read(text->data, text->len, "AssumeRoleWithWebIdentityResponse", 2,
                                        creds_remote_take_credentials, out) != 0 ||
                         out->access_key[0] == '\0'))
-                rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", url);
+                rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", asked);
 out:
         if (text != NULL)
                 explicit_bzero(text, sizeof(*text));
@@ -310,18 +339,19 @@ int mr_creds_container(const struct mr_creds_config *config, struct mr_credentia
 {
         struct text *text = malloc(sizeof(*text));
         struct curl_slist *lines = NULL;
-        char url[2048];
+        struct sources sources = {.count = 1, .url = {sources.text}};
+        const char *asked;
         int rv;
 
         if (text == NULL)
                 return mr_failure_errno(err, -ENOMEM);
-        rv = container_url(url, sizeof(url), err);
+        rv = container_url(sources.text, sizeof(sources.text), err);
         if (rv == 0)
                 rv = container_token(text, &lines, err);
         if (rv == 0)
-                rv = creds_remote_fetch(config, url, NULL, lines, text, err);
+                rv = creds_remote_fetch(config, &sources, NULL, lines, text, &asked, err);
         if (rv == 0 && read_json(text, "Token", out) != 0)
-                rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", url);
+                rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", asked);
         curl_slist_free_all(lines);
         explicit_bzero(text, sizeof(*text));
         free(text);

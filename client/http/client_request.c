@@ -29,17 +29,21 @@ static bool request_chooses(const struct mr_request *request)
         return request->admin_path == NULL && request->client->endpoints.count > 1;
 }
 
+/* What an RDMA session's requests use of its endpoint is counted by their grants (rdma_context.c). */
 static void request_take_endpoint(struct mr_request *request)
 {
+        const unsigned *only = request->session != NULL ? &request->session->endpoint : request->only;
         struct mr_client *client = request->client;
 
         if (!request_chooses(request))
                 return;
+        if (only != NULL) {
+                request->use = (struct mr_endpoint_use){.index = *only};
+                return;
+        }
         pthread_mutex_lock(&client->lock);
-        request->use = request->session != NULL ? mr_endpoints_pin(&client->endpoints, request->session->endpoint)
-                                                : mr_endpoints_take(&client->endpoints,
-                                                                    request->tried | request->shunned,
-                                                                    mr_core_clock_ms(), mr_core_random());
+        request->use = mr_endpoints_take(&client->endpoints, request->tried | request->shunned, mr_core_clock_ms(),
+                                         mr_core_random());
         pthread_mutex_unlock(&client->lock);
 }
 
@@ -47,10 +51,13 @@ static void request_give_endpoint(struct mr_request *request, enum mr_endpoint_e
 {
         struct mr_client *client = request->client;
 
-        if (!request->use.taken)
+        if (!request_chooses(request) || (!request->use.taken && end == MR_ENDPOINT_UNKNOWN))
                 return;
         pthread_mutex_lock(&client->lock);
-        mr_endpoints_give(&client->endpoints, &request->use, end, mr_core_clock_ms(), mr_core_random());
+        if (request->use.taken)
+                mr_endpoints_give(&client->endpoints, &request->use, end, mr_core_clock_ms(), mr_core_random());
+        else
+                mr_endpoints_note(&client->endpoints, request->use.index, end, mr_core_clock_ms(), mr_core_random());
         pthread_mutex_unlock(&client->lock);
 }
 
@@ -180,8 +187,7 @@ static int request_begin(struct mr_request *request)
 {
         int rv;
 
-        if (!request->use.taken || request->session != NULL || !request_endpoint_avoided(request) ||
-            mr_compose_waits(request->client, request))
+        if (!request->use.taken || !request_endpoint_avoided(request) || mr_compose_waits(request->client, request))
                 return 0;
         request_give_endpoint(request, MR_ENDPOINT_UNKNOWN);
         rv = request_prepare(request);

@@ -74,7 +74,8 @@ struct mr_request {
         bool unsigned_request, once;          /* no signature; no retries, and any answer will do */
         bool single;                          /* no retries: the caller does that */
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
-        const struct mr_session_key *session; /* signed by this RDMA session's key instead of the user's; may be NULL */
+        const struct mr_session_key *session; /* signed by its key, sent to its endpoint; may be NULL */
+        const unsigned *only;                 /* the endpoint that it goes to; NULL: one is chosen for each attempt */
         struct mr_signed *signed_by;          /* gets what signed it; may be NULL */
         unsigned shunned;                     /* mask of endpoints to be used only where no other is up */
         const char *service;                  /* that it is signed for; NULL: s3 */

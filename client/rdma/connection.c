@@ -14,9 +14,9 @@
 
 /* ---- any thread ------------------------------------------------------------------------------ */
 
-int mr_connection_refused(struct mr_connection *connection, struct mr_error *err)
+int mr_connection_refused(struct mr_connection *connection, bool insist, struct mr_error *err)
 {
-        return mr_connection_session_refused(&connection->session, err);
+        return mr_connection_session_refused(&connection->session, insist, err);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -136,7 +136,8 @@ static void *connection_main(void *arg)
         return NULL;
 }
 
-int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out)
+int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, unsigned endpoint,
+                      struct mr_connection **out)
 {
         struct mr_connection *connection = calloc(1, sizeof(*connection));
         int rv;
@@ -145,7 +146,7 @@ int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, st
                 return -ENOMEM;
         connection->magic = mr_connection_magic;
         connection->client = client;
-        connection->memory = (struct mr_registrations){.client = client, .kind = kind};
+        connection->memory = (struct mr_registrations){.client = client, .kind = kind, .endpoint = endpoint};
         pthread_mutex_init(&connection->lock, NULL);
         mr_connection_session_init(&connection->session, client, &connection->memory,
                                    &(struct mr_connection_hooks){.pause = pause_opening,
@@ -173,12 +174,16 @@ err_free:
         return rv;
 }
 
-void mr_connection_free(struct mr_connection *connection)
+void mr_connection_end(struct mr_connection *connection)
 {
         pthread_mutex_lock(&connection->lock);
         connection->ending = true;
         pthread_mutex_unlock(&connection->lock);
         mr_connection_wake(connection);
+}
+
+void mr_connection_free(struct mr_connection *connection)
+{
         pthread_join(connection->thread, NULL);
         close(connection->wake_fd);
         pthread_mutex_destroy(&connection->lock);

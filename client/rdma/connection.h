@@ -1,9 +1,13 @@
 /*
- * connection.h - one RDMA session with the endpoint at a time, the thread that owns it, and grants:
+ * connection.h - one RDMA session with one endpoint at a time, the thread that owns it, and grants:
  * rights of single requests to slices of buffers. Private to client/.
  *
  *   mr_grant_ask ──> waiting ──> granted() ──> the request goes out, by HTTP or mr_grant_batch() ──> mr_grant_over() ──> ended()
  *                       └─ granted(rv): it was not to be had, nothing else comes
+ *
+ * A client has a connection with each endpoint that a grant went to, and sessions with several at
+ * once; what breaks one ends the grants of that one alone. A grant gets its endpoint when it is asked
+ * for, as the attempts of requests do (docs/design/endpoints.md), and its request goes there.
  *
  * The connection opens a session when the first grant asks for one, opens another before it expires
  * or when credentials were refreshed (grants wait meanwhile, nothing else is seen of it), and gives
@@ -18,7 +22,7 @@
 #include "client/base/object_check.h"
 
 /*
- * A connection for memory of this host, with the narrowest rights that the device has; one for
+ * Connections for memory of this host, with the narrowest rights that the device has; others for
  * dma-bufs, which know only rights to whole regions.
  */
 enum mr_connection_kind { MR_CONNECTION_HOST, MR_CONNECTION_DMABUF, MR_CONNECTIONS };
@@ -37,7 +41,8 @@ enum mr_grant_end {
 /*
  * One request's right to bytes [offset, offset + len) of a buffer. owner: the caller until
  * mr_grant_ask() has answered 0, and again from ended(), or granted() with a failure, on; between,
- * the connection. Zeroed by the caller; the same one may be asked for again then.
+ * the connection. Zeroed by the caller; the same one may be asked for again then, and goes where it
+ * has not been, if it can.
  */
 struct mr_grant {
         unsigned magic;           /* object_check.h */
@@ -76,6 +81,10 @@ struct mr_grant {
         struct mr_session_key key;
         struct mr_error error;
 
+        /* private to rdma_context.c */
+        struct mr_endpoint_use use; /* taken until it was refused or has ended */
+        unsigned tried;             /* mask of the endpoints that it was asked of */
+
         /* private to grants.c */
         struct mr_connection *connection;
         struct mr_grant *next, *prev;
@@ -87,6 +96,11 @@ struct mr_grant {
 
 /* Any thread. 0: granted() will be called; else nothing was begun: -ENOMEM, -EAGAIN, -ECHILD. */
 int mr_grant_ask(struct mr_client *client, struct mr_grant *grant);
+/*
+ * After granted(rv), which was a failure: whether the same may be granted if it is asked for again.
+ * What one endpoint lacks another may have, and there may be room to register memory there.
+ */
+bool mr_grant_may_pass(struct mr_client *client, const struct mr_grant *grant, int rv);
 
 /*
  * The request of a granted grant is over, or was never sent. Any thread, once; ended() will be
@@ -111,11 +125,14 @@ void mr_grant_describe(const struct mr_grant *grant, struct mr_rdma_report *out)
 
 /* ---- for rdma_context.c ---------------------------------------------------------------------- */
 
-int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out);
-/* Waits for the thread, which ends the session. */
+int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, unsigned endpoint,
+                      struct mr_connection **out);
+/* Tells the thread to end the session, and itself. */
+void mr_connection_end(struct mr_connection *connection);
+/* Waits for that. */
 void mr_connection_free(struct mr_connection *connection);
 void mr_connection_wake(struct mr_connection *connection); /* also in signal handlers */
-/* As mr_rdma_context_refused(). Any thread. */
-int mr_connection_refused(struct mr_connection *connection, struct mr_error *err);
+/* 0, or why a grant would be refused now, one that insists or one that does not. Any thread. */
+int mr_connection_refused(struct mr_connection *connection, bool insist, struct mr_error *err);
 
 #endif

@@ -2,15 +2,16 @@
  * connection_session.c - opens a connection's sessions and ends them, on the connection's thread.
  *
  * The domain (a device, a protection domain, and the memory registered there) outlives sessions: it
- * is given up when no session can be connected on it, when the endpoint names another address, and
- * at the end. Where RDMA does not work, nobody asks for a while: the longer, the more lasting
- * the reason seems.
+ * is given up when no other can be opened, when sessions keep breaking, when the endpoint names
+ * another address, and at the end. Where RDMA does not work, nobody asks for a while: the longer,
+ * the more lasting the reason seems.
  */
 #include "client/rdma/connection_session.h"
 
 #include "client/credentials/creds.h"
 #include "client/http/client_request.h"
 #include "client/rdma/memory.h"
+#include "client/rdma/rdma_context.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,28 +40,18 @@ void mr_connection_session_init(struct mr_connection_session *session, struct mr
 
 /* ---- when there is no use -------------------------------------------------------------------- */
 
-int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err)
+int mr_connection_session_refused(struct mr_connection_session *session, bool insist, struct mr_error *err)
 {
         int rv = 0;
 
         pthread_mutex_lock(&session->lock);
-        if (mr_core_clock_ms() < session->refused_until_ms) {
+        if (mr_core_clock_ms() < session->refused_until_ms && (!insist || session->lasting)) {
                 rv = session->refusal.code;
                 if (err != NULL)
                         *err = session->refusal;
         }
         pthread_mutex_unlock(&session->lock);
         return rv;
-}
-
-bool mr_connection_session_lasting(struct mr_connection_session *session)
-{
-        bool lasting;
-
-        pthread_mutex_lock(&session->lock);
-        lasting = session->lasting;
-        pthread_mutex_unlock(&session->lock);
-        return lasting;
 }
 
 static void refuse_for(struct mr_connection_session *session, const struct mr_error *why, int64_t ms, bool lasting)
@@ -72,11 +63,28 @@ static void refuse_for(struct mr_connection_session *session, const struct mr_er
         pthread_mutex_unlock(&session->lock);
 }
 
+static void drop_link(struct mr_connection_session *session)
+{
+        if (session->domain == NULL)
+                return;
+        mr_memory_drop(session->memory);
+        rdx_client_domain_close(session->domain);
+        session->domain = NULL;
+}
+
+/* What is kept for the endpoint goes, so that another may have as much. */
+static void give_up_endpoint(struct mr_connection_session *session)
+{
+        drop_link(session);
+        mr_rdma_context_release(session->client, session->memory->kind, session->memory->endpoint);
+}
+
 static void connection_failed(struct mr_connection_session *session, const struct mr_error *err)
 {
         int64_t ms = FAILED_MS << (session->failures < 6 ? session->failures : 6);
 
         session->failures++;
+        give_up_endpoint(session);
         if (err->code == -EOPNOTSUPP)
                 refuse_for(session, err, err->http_status != 0 ? LACKING_MS : NO_DEVICE_MS, true);
         else if (err->code == -EACCES)
@@ -101,6 +109,7 @@ void mr_connection_session_lost(struct mr_connection_session *session, bool our_
         oldest = &session->ended_ms[session->ends % MR_SESSION_ENDS];
         if (session->ends < MR_SESSION_ENDS || now - *oldest > MINUTE_MS)
                 return;
+        give_up_endpoint(session);
         mr_failure(&err, -EOPNOTSUPP, "RDMA sessions with the endpoint keep breaking");
         refuse_for(session, &err, MINUTE_MS, true);
 }
@@ -110,15 +119,6 @@ void mr_connection_session_lost(struct mr_connection_session *session, bool our_
 static struct mr_session_wait waiting(const struct mr_connection_session *session)
 {
         return (struct mr_session_wait){session->hooks.pause, session->hooks.wake, session->hooks.arg};
-}
-
-static void drop_link(struct mr_connection_session *session)
-{
-        if (session->domain == NULL)
-                return;
-        mr_memory_drop(session->memory);
-        rdx_client_domain_close(session->domain);
-        session->domain = NULL;
 }
 
 /* What may be asked for: of the device, once it is known. */
@@ -161,12 +161,12 @@ static int open_link(struct mr_connection_session *session, struct mr_error *err
 static int connection_open_session(struct mr_connection_session *session, unsigned rights, struct mr_error *err)
 {
         struct mr_session_wait wait = waiting(session);
-        int rv = mr_session_open(session->client, rights, &wait, &session->opened, err);
+        int rv = mr_session_open(session->client, session->memory->endpoint, rights, &wait, &session->opened, err);
 
         if (rv != 0)
                 return rv;
         memcpy(session->key.id, session->opened.id, sizeof(session->key.id));
-        session->key.endpoint = session->opened.endpoint;
+        session->key.endpoint = session->memory->endpoint;
         return 0;
 }
 
@@ -198,7 +198,6 @@ static int connection_join_session(struct mr_connection_session *session, struct
 
         if (rv == 0)
                 return 0;
-        drop_link(session); /* the device may be gone, or the way to it */
         return mr_failure(err,
                           mr_client_canceled(session->client) ? -ECANCELED
                           : rv == -ENODEV                     ? -EIO
@@ -222,6 +221,8 @@ int mr_connection_session_open(struct mr_connection_session *session, struct mr_
         int rv = 0;
 
         memset(err, 0, sizeof(*err));
+        if (!mr_rdma_context_hold(session->client, session->memory->kind, session->memory->endpoint))
+                return mr_failure(err, -EBUSY, "%u other endpoints have RDMA sessions", MR_RDMA_ENDPOINTS);
         if (mr_creds_none(session->client->creds))
                 rv = mr_failure(err, -EOPNOTSUPP, "RDMA takes signed requests");
         if (rv == 0)

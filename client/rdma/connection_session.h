@@ -50,11 +50,13 @@ struct mr_connection_session {
 
 void mr_connection_session_init(struct mr_connection_session *session, struct mr_client *client,
                                 struct mr_registrations *memory, const struct mr_connection_hooks *hooks);
-/* 0, or why none is opened for the time being. Any thread. */
-int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err);
-bool mr_connection_session_lasting(struct mr_connection_session *session);
+/* 0, or why none is opened for the time being, even for one who insists. Any thread. */
+int mr_connection_session_refused(struct mr_connection_session *session, bool insist, struct mr_error *err);
 
-/* Blocking. Nothing may be leased. err says why not. */
+/*
+ * Blocking. Nothing may be leased. err says why not. -EBUSY also: as many endpoints as may be have
+ * sessions.
+ */
 int mr_connection_session_open(struct mr_connection_session *session, struct mr_error *err);
 /*
  * It should not be used for anything new: it is about to expire, or the credentials are others by

@@ -105,6 +105,7 @@ static void grant_refuse(struct mr_connection *connection, struct mr_grant *gran
         MR_CHECK(mr_grant, grant);
         assert(!grant->bound);
         unlink_grant(&connection->waiting, grant);
+        mr_rdma_context_give_endpoint(client, grant);
         if (grant->error.code == 0)
                 mr_failure_errno(&grant->error, rv);
         grant->granted(grant->arg, grant, rv);
@@ -119,6 +120,7 @@ static void grant_end(struct mr_connection *connection, struct mr_grant *grant, 
         assert(!grant->bound && connection->granted_count > 0);
         unlink_grant(&connection->granted, grant);
         connection->granted_count--;
+        mr_rdma_context_give_endpoint(client, grant);
         explicit_bzero(&grant->key, sizeof(grant->key));
         grant->ended(grant->arg, grant, rv);
         mr_core_leave(client);
@@ -360,8 +362,8 @@ void mr_grants_give(struct mr_connection *connection)
 
         mr_grants_sweep(connection);
         while ((grant = due(connection)) != NULL) {
-                rv = mr_connection_session_refused(session, &err);
-                if (rv != 0 && (!grant->insist || mr_connection_session_lasting(session))) {
+                rv = mr_connection_session_refused(session, grant->insist, &err);
+                if (rv != 0) {
                         grant->error = err;
                         grant_refuse(connection, grant, rv);
                         continue;

@@ -1,7 +1,8 @@
 /*
  * memory.c - registrations of buffers with connections. A buffer is registered when the first grant
- * asks for it, and stays so as long as the domain, or until it is freed: registering pins its
- * pages, which takes its time. Registrations are listed under the context's lock, and given up
+ * of a connection asks for it, and stays so as long as its domain, or until it is freed: registering
+ * pins its pages, which takes its time. Each connection has a domain of its own, so what one endpoint
+ * may write to never is another's. Registrations are listed under the context's lock, and given up
  * outside of it.
  */
 #include "client/rdma/memory.h"
@@ -25,7 +26,7 @@ static void memory_unlink(struct mr_registration *registration)
                 registration->list->first = registration->next;
         if (registration->next != NULL)
                 registration->next->prev = registration->prev;
-        atomic_store(&registration->buffer->registered[registration->list->kind], NULL);
+        atomic_store(&registration->buffer->registered[registration->list->endpoint], NULL);
 }
 
 /*
@@ -42,7 +43,7 @@ int mr_memory_of(struct mr_registrations *list, struct rdx_client_domain *domain
                  struct rdx_memory **out)
 {
         struct mr_rdma_context *context = buffer->client->rdma;
-        struct mr_registration *registration = atomic_load(&buffer->registered[list->kind]);
+        struct mr_registration *registration = atomic_load(&buffer->registered[list->endpoint]);
         int rv;
 
         if (registration != NULL) {
@@ -66,7 +67,7 @@ int mr_memory_of(struct mr_registrations *list, struct rdx_client_domain *domain
         if (list->first != NULL)
                 list->first->prev = registration;
         list->first = registration;
-        atomic_store(&buffer->registered[list->kind], registration);
+        atomic_store(&buffer->registered[list->endpoint], registration);
         pthread_mutex_unlock(&context->memory_lock);
         return 0;
 }
@@ -89,14 +90,14 @@ void mr_memory_forget(struct mr_buffer *buffer)
 {
         struct mr_rdma_context *context;
 
-        for (unsigned kind = 0; kind < MR_CONNECTIONS; kind++) {
+        for (unsigned i = 0; i < MR_ENDPOINTS_MAX; i++) {
                 struct mr_registration *registration;
 
-                if (atomic_load(&buffer->registered[kind]) == NULL)
+                if (atomic_load(&buffer->registered[i]) == NULL)
                         continue; /* the client may be gone by now */
                 context = buffer->client->rdma;
                 pthread_mutex_lock(&context->memory_lock);
-                registration = atomic_load(&buffer->registered[kind]);
+                registration = atomic_load(&buffer->registered[i]);
                 if (registration != NULL)
                         memory_give_up(context, registration);
                 pthread_mutex_unlock(&context->memory_lock);

@@ -22,6 +22,7 @@ struct mr_registration {
 struct mr_registrations {
         struct mr_client *client;      /* constant */
         enum mr_connection_kind kind;  /* constant */
+        unsigned endpoint;             /* constant */
         struct mr_registration *first; /* guarded by the context's memory_lock */
 };
 
@@ -36,8 +37,9 @@ struct mr_buffer {
         int fd;             /* of a dma-buf, with fd_offset; else -1 */
         uint64_t fd_offset;
 
-        atomic_uint uses;                                             /* operations under way; any thread */
-        _Atomic(struct mr_registration *) registered[MR_CONNECTIONS]; /* written under the context's memory_lock */
+        atomic_uint uses; /* operations under way; any thread */
+        /* with the connections of its kind, by endpoint; written under the context's memory_lock */
+        _Atomic(struct mr_registration *) registered[MR_ENDPOINTS_MAX];
 };
 
 /* ---- buffer.c -------------------------------------------------------------------------------- */

@@ -225,7 +225,7 @@ static int session_request_take_answer(const struct mr_request *request, unsigne
         return 0;
 }
 
-int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_session_wait *wait,
+int mr_session_open(struct mr_client *client, unsigned endpoint, unsigned rights, const struct mr_session_wait *wait,
                     struct mr_session *out, struct mr_error *err)
 {
         struct exchange *exchange = calloc(1, sizeof(*exchange));
@@ -244,7 +244,8 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
         exchange->request = (struct mr_request){.method = "POST",
                                                 .bucket = PATH_BUCKET,
                                                 .key = PATH_KEY,
-                                                .single = client->endpoints.count == 1,
+                                                .single = true,
+                                                .only = &endpoint,
                                                 .signed_body = true,
                                                 .signed_by = &signed_by,
                                                 .data = body,
@@ -255,7 +256,6 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
                 rv = session_request_take_answer(&exchange->request, rights, &signed_by, out, err);
         else
                 rv = session_request_refused(&exchange->request, rv, err);
-        out->endpoint = exchange->request.use.index;
         explicit_bzero(&signed_by, sizeof(signed_by));
         mr_response_free(&exchange->request.response);
         free(exchange);

@@ -14,7 +14,6 @@ struct mr_session {
         struct rdx_grant grant; /* address refers to the text below */
         char address[64];
         char id[2 * RDX_ID_LEN + 1];
-        unsigned endpoint;     /* that has the session */
         int64_t expires_ms;    /* monotonic; never after the credentials' end */
         uint64_t generation;   /* of the credentials */
         uint64_t window_bytes; /* the longest window */
@@ -28,11 +27,11 @@ struct mr_session_wait {
 };
 
 /*
- * Asks for a session with one of these rights (mask of enum rdx_rights). -EOPNOTSUPP: the endpoint
- * has no such thing; -ENOTSUP: none of these rights; -EACCES; -EBUSY: too many sessions; -EPROTO;
- * others: of the way to it. err says it in words.
+ * Asks an endpoint of the client's, by its index, for a session with one of these rights (mask of
+ * enum rdx_rights), once. -EOPNOTSUPP: it has no such thing; -ENOTSUP: none of these rights;
+ * -EACCES; -EBUSY: too many sessions; -EPROTO; others: of the way to it. err says it in words.
  */
-int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_session_wait *wait,
+int mr_session_open(struct mr_client *client, unsigned endpoint, unsigned rights, const struct mr_session_wait *wait,
                     struct mr_session *out, struct mr_error *err);
 /* Forgets its keys. */
 void mr_session_wipe(struct mr_session *session);

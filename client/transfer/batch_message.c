@@ -225,7 +225,7 @@ static bool may_pass(const struct mr_message *message)
         unsigned most = message->insist ? message->client->settings.attempts : AUTO_ATTEMPTS;
         int rv = message->rv;
 
-        return message->attempts < most && rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM && rv != -EINVAL;
+        return message->attempts < most && rv != -EINVAL && mr_grant_may_pass(message->client, &message->grant, rv);
 }
 
 /* The memory is ours, and what came is judged. */

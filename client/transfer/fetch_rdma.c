@@ -317,7 +317,7 @@ static void fetch_rdma_granted(void *arg, struct mr_grant *grant, int rv)
         if (rv != 0) {
                 fetch->error = grant->error;
                 fetch->error.http_status = 0; /* it was not this request that was answered so */
-                fetch_rdma_retry_or_fail(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
+                fetch_rdma_retry_or_fail(transfer, rv, mr_grant_may_pass(transfer->client, grant, rv));
                 return;
         }
         snprintf(transfer->number, sizeof(transfer->number), "%llu", (unsigned long long)grant->number);

@@ -169,7 +169,7 @@ static void send_rdma_granted(void *arg, struct mr_grant *grant, int rv)
         if (rv != 0) {
                 request->error = grant->error;
                 request->error.http_status = 0; /* it was not this request that was answered so */
-                send_rdma_retry_or_fail(send, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
+                send_rdma_retry_or_fail(send, rv, mr_grant_may_pass(send->client, grant, rv));
                 return;
         }
         snprintf(send->number, sizeof(send->number), "%llu", (unsigned long long)grant->number);

@@ -17,6 +17,7 @@ from tests.support.boto import boto
 from tests.support.checksums import checksum
 from tests.support.daemon import BUILD, CLI, Daemon, sanitizer_environment
 from tests.support.editing_proxy import EditingProxy, header, replaced, without
+from tests.support.proxy import Proxy
 from tests.support.rdma import DRIVER, rdma_daemon
 from tests.support.waits import eventually, metric, run_all
 
@@ -44,6 +45,16 @@ def another(**how):
         finally:
             os.environ["MILLRACE_FAKE_RDMA"] = before
             shutil.rmtree(daemon.sockets)
+
+
+@contextlib.contextmanager
+def beside(daemon):
+    """Another one on the same fabric, with the same credentials: to those that read the same objects like another node."""
+    other = rdma_daemon(drives=4, ec="2+2", env={"MILLRACE_FAKE_RDMA": daemon.sockets})
+    other.access_key, other.secret_key = daemon.access_key, daemon.secret_key
+    with other.start(), client_of(other, transport="tcp") as writer:
+        writer.create_bucket("samples")
+        yield other
 
 
 @pytest.fixture(scope="module")
@@ -178,21 +189,35 @@ def test_uploads(site, client):
         client.put("samples", "new/big", memory, if_none_match=True)
 
 
-@pytest.mark.parametrize("rights", [1, 2, 4])
-def test_threads_that_cancel(site, rights):
-    """Canceled in mid-transfer, again and again: bytes are right, and none outside the windows is touched."""
+def cancel_in_mid_transfer(site, endpoint, rights, rounds):
+    """Again and again: bytes are right, and none outside the windows is touched."""
     size = 8 * MIB
+    whole = numpy.arange(size, dtype=numpy.uint64)
+    whole = ((whole * numpy.uint64(2654435761)) >> numpy.uint64(11)).astype(numpy.uint8)
     with client_of(site, transport="tcp") as client:
-        whole = numpy.arange(size, dtype=numpy.uint64)
-        whole = ((whole * numpy.uint64(2654435761)) >> numpy.uint64(11)).astype(numpy.uint8)
         client.put("samples", "pattern", whole)
-    rounds = 25 if BUILD.name in ("asan", "tsan") else 100
-    ended = subprocess.run([str(BUILD / "rdma_stress"), site.endpoint, site.access_key, site.secret_key, str(DRIVER), "samples", "pattern",
+    ended = subprocess.run([str(BUILD / "rdma_stress"), endpoint, site.access_key, site.secret_key, str(DRIVER), "samples", "pattern",
                             str(size), str(rights), str(SEED % 100000), str(rounds)], capture_output=True, text=True, timeout=600,
                            env={**os.environ, **sanitizer_environment()}, check=False)
     print(ended.stdout, ended.stderr)
     assert ended.returncode == 0 and " wrong 0" in ended.stdout
     assert "WARNING: ThreadSanitizer" not in ended.stderr
+
+
+ROUNDS = 25 if BUILD.name in ("asan", "tsan") else 100
+
+
+@pytest.mark.parametrize("rights", [1, 2, 4])
+def test_threads_that_cancel(site, rights):
+    cancel_in_mid_transfer(site, site.endpoint, rights, ROUNDS)
+
+
+@pytest.mark.parametrize("rights", [1, 2, 4])
+def test_threads_that_cancel_at_two_endpoints(site, rights):
+    """Two of the same store: each fence is of one session, and the other's transfers are right, too."""
+    with Proxy(site.host, site.port, lambda request: None) as other:
+        cancel_in_mid_transfer(site, f"{site.endpoint},{other.endpoint}", rights, ROUNDS)
+        assert other.requests > ROUNDS // 10
 
 
 # ---- what AUTO makes of it ---------------------------------------------------------------------------------------------
@@ -295,6 +320,51 @@ def test_the_daemon_is_killed_in_mid_transfer(site, transport):
                 thread.join()
             assert all(outcome in ("rdma", "tcp") or isinstance(outcome, millrace.MillraceError) for outcome in outcomes)
             assert client.get("samples", "huge", transport="tcp") == daemon.objects["huge"]
+
+
+@loads_driver
+@pytest.mark.parametrize("transport", ["auto", "rdma"])
+def test_sessions_with_two_endpoints(site, transport):
+    """Both have one at the same time; if one dies, the other's goes on, and all is read there; if it comes back, it is used again."""
+    with contextlib.ExitStack() as stack:
+        one, other = stack.enter_context(beside(site)), stack.enter_context(beside(site))
+        for daemon in (one, other):
+            with client_of(daemon, transport="tcp") as writer:
+                for name in ("units", "big"):
+                    writer.put("samples", name, site.objects[name])
+        client = stack.enter_context(client_of(one, endpoint=f"{one.endpoint},{other.endpoint}", transport=transport, attempts=20))
+
+        def one_object(name, *carried):
+            memory = client.buffer(len(site.objects[name]))
+            result = client.get_into("samples", name, memory)
+            assert memoryview(memory).cast("B") == site.objects[name] and result.wire_verified and result.transport in carried
+
+        def read():
+            run_all([lambda: one_object("units", "rdma"), lambda: one_object("big", "rdma")] * 2)
+
+        def grows(daemon):
+            before = metric(daemon, "millrace_rdma_writes_total")
+
+            def more():
+                read()
+                return metric(daemon, "millrace_rdma_writes_total") > before
+            eventually(more)
+
+        for daemon in (one, other):
+            grows(daemon)
+        assert metric(one, "millrace_rdma_sessions") == metric(other, "millrace_rdma_sessions") == 1
+        opened = metric(other, "millrace_rdma_sessions_opened_total")
+
+        one.kill()
+        for _ in range(5):
+            one_object("big", "rdma", *(["tcp"] if transport == "auto" else []))
+        grows(other)
+        assert metric(other, "millrace_rdma_sessions") == 1 and metric(other, "millrace_rdma_sessions_opened_total") == opened
+
+        one.format = False
+        one.start()
+        grows(one)
+        assert metric(other, "millrace_rdma_sessions_opened_total") == opened
 
 
 @loads_driver

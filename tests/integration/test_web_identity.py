@@ -159,7 +159,7 @@ def test_tools_take_the_token_from_a_file(world, issuer, tmp_path):
     """As SDKs do in a cluster: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN are all that there is."""
     (tmp_path / "token").write_text(issuer.token())
     environment = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": arn("ci"), "AWS_ENDPOINT_URL": world.daemon.endpoint,
-                   "AWS_ENDPOINT_URL_STS": world.daemon.endpoint, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "HOME": str(tmp_path)}
+                   "AWS_ENDPOINT_URL_STS": f"http://127.0.0.1:1,{world.daemon.endpoint}", "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "HOME": str(tmp_path)}
     build = os.environ.get("MILLRACE_BUILD", "build/release")
     done = subprocess.run([f"{build}/millrace", "cat", "--endpoint", world.daemon.endpoint, "s3://data/a"], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "hello"), done.stderr

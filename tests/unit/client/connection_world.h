@@ -146,7 +146,7 @@ static inline int world_credentials(void *arg, struct mr_credentials *out)
         return 0;
 }
 
-static inline int world_set_up(void **state)
+static inline int world_set_up_of(const char *endpoints)
 {
         struct mr_options options;
         struct mr_error err;
@@ -163,12 +163,17 @@ static inline int world_set_up(void **state)
         world.device_rights = RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1;
         snprintf(world.address, sizeof(world.address), "10.0.0.1");
         mr_options_init(&options);
-        options.endpoint = "http://127.0.0.1:1";
+        options.endpoint = endpoints;
         options.credentials_fn = world_credentials;
         if (mr_client_open(&options, &world.client, &err) != 0 ||
             mr_client_credentials(world.client, &credentials, &err) != 0)
                 return -1;
         return mr_buffer_new(world.client, WORLD_BYTES, 0, &world.buffer);
+}
+
+static inline int world_set_up(void **state)
+{
+        return world_set_up_of("http://127.0.0.1:1");
 }
 
 /* A test that failed leaves grants behind: they are over, so that it can be told. */

@@ -1,5 +1,5 @@
 /*
- * fake_rdma.h - the endpoint and the device of a connection under test: doubles of
+ * fake_rdma.h - the endpoints and the device of connections under test: doubles of
  * session_request.h and rdma_client.h that say yes and no, and keep account of who may write where.
  * The clock stands still until the test moves it.
  *
@@ -35,11 +35,12 @@
 struct want;
 
 struct rdx_client_domain {
-        unsigned rights;
+        unsigned rights, registered;
         bool busy;
 };
 
 struct rdx_memory {
+        struct rdx_client_domain *link;
         void *address;
         size_t len;
 };
@@ -50,7 +51,7 @@ struct rdx_client {
         int fd, event_fd;
         bool fenced, down;
         uint64_t number;
-        unsigned requests, messages; /* of the grant: how many at once */
+        unsigned endpoint, requests, messages; /* of the grant: how many at once */
         struct rdx_window_binding *binding[WORLD_GRIPS];
         uint64_t arrived[WORLD_GRIPS], told[WORLD_GRIPS]; /* numbers of notices, and of results that are not the last */
         unsigned arrivals, results;
@@ -65,6 +66,7 @@ static struct world {
         pthread_mutex_t lock; /* guards what follows */
         /* what the test wants */
         int open_rv, open_status, transport_rv, link_rv, connect_rv, memory_rv, close_rv;
+        unsigned sound;        /* mask of the endpoints that open_rv is not for */
         unsigned fail_binding; /* opening this binding, counted from 1, fails */
         int binding_rv;
         bool slow;
@@ -74,13 +76,13 @@ static struct world {
         enum rdx_rights rights; /* 0: the first of those asked for */
         char address[64];
         /* what has come of it */
-        unsigned opens, deletes, links, links_open, connects, clients_open, fences, bindings, registered, registrations,
-                batches, waits;
+        unsigned opens, deletes, links, links_open, links_most, connects, clients_open, fences, bindings, registered,
+                registrations, batches, waits;
         unsigned asked_rights;
         int dmabuf_fd;
         uint64_t dmabuf_at;
         void *dmabuf_address;
-        struct rdx_client *rdx; /* the one that is open */
+        struct rdx_client *rdx[MR_ENDPOINTS_MAX]; /* those that are open */
         sem_t opening;          /* posted at each opening of a session */
 
         struct want *want[WORLD_WANTS]; /* that were asked for; the test's thread */
@@ -117,7 +119,7 @@ int world_transport(struct mr_client *client, const struct rdx_transport **out, 
         return rv != 0 ? mr_failure(err, rv, "no transport, says the test") : 0;
 }
 
-int world_session_open(struct mr_client *client, unsigned rights, const struct mr_session_wait *wait,
+int world_session_open(struct mr_client *client, unsigned endpoint, unsigned rights, const struct mr_session_wait *wait,
                        struct mr_session *out, struct mr_error *err)
 {
         bool slow;
@@ -135,7 +137,8 @@ int world_session_open(struct mr_client *client, unsigned rights, const struct m
         if (mr_client_canceled(client))
                 return mr_failure(err, -ECANCELED, "canceled");
         world_locked();
-        rv = world.open_rv;
+        rv = (world.sound & 1u << endpoint) != 0 ? 0 : world.open_rv;
+        out->grant.endpoint = (uint16_t)endpoint;
         out->grant.rights = world.rights != 0 ? world.rights : (enum rdx_rights)(rights & -rights);
         out->grant.requests = world.requests;
         out->grant.messages = world.messages;
@@ -179,6 +182,8 @@ int rdx_client_domain_open(const struct rdx_transport *transport, const char *ad
                 MUST(*out != NULL);
                 (*out)->rights = rights != 0 ? rights & world.device_rights : world.device_rights;
                 world.links_open++;
+                if (world.links_open > world.links_most)
+                        world.links_most = world.links_open;
         }
         world_unlocked();
         return rv;
@@ -187,7 +192,7 @@ int rdx_client_domain_open(const struct rdx_transport *transport, const char *ad
 void rdx_client_domain_close(struct rdx_client_domain *link)
 {
         world_locked();
-        MUST(!link->busy && world.registered == 0);
+        MUST(!link->busy && link->registered == 0);
         world.links_open--;
         world_unlocked();
         free(link);
@@ -217,7 +222,8 @@ int rdx_client_domain_memory(struct rdx_client_domain *link, void *address, size
         if (rv == 0) {
                 *out = calloc(1, sizeof(**out));
                 MUST(*out != NULL);
-                **out = (struct rdx_memory){address, len};
+                **out = (struct rdx_memory){link, address, len};
+                link->registered++;
                 world.registered++;
         }
         world_unlocked();
@@ -227,6 +233,7 @@ int rdx_client_domain_memory(struct rdx_client_domain *link, void *address, size
 void rdx_memory_close(struct rdx_memory *memory)
 {
         world_locked();
+        memory->link->registered--;
         world.registered--;
         world_unlocked();
         free(memory);
@@ -254,7 +261,8 @@ int rdx_client_connect(struct rdx_client_domain *link, const struct rdx_grant *g
                 client->requests = grant->requests;
                 client->messages = grant->messages;
                 link->busy = true;
-                world.rdx = *out = client;
+                client->endpoint = grant->endpoint;
+                world.rdx[client->endpoint] = *out = client;
                 world.clients_open++;
         }
         world_unlocked();
@@ -278,7 +286,7 @@ void rdx_client_close(struct rdx_client *client)
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
                 MUST(client->binding[i] == NULL);
         client->link->busy = false;
-        world.rdx = NULL;
+        world.rdx[client->endpoint] = NULL;
         world.clients_open--;
         world_unlocked();
         close(client->fd);
@@ -429,7 +437,7 @@ static inline bool world_notice(const struct mr_grant *grant)
         unsigned i = 0;
 
         world_locked();
-        client = world.rdx;
+        client = world.rdx[grant->key.endpoint];
         while (client != NULL && i < WORLD_GRIPS && client->binding[i] != &grant->binding)
                 i++;
         if (client != NULL && i < WORLD_GRIPS) {
@@ -444,17 +452,25 @@ static inline bool world_notice(const struct mr_grant *grant)
 static inline void world_result(uint64_t number)
 {
         world_locked();
-        world.rdx->told[world.rdx->results++] = number;
-        world_ring(world.rdx->fd);
+        world.rdx[0]->told[world.rdx[0]->results++] = number;
+        world_ring(world.rdx[0]->fd);
+        world_unlocked();
+}
+
+/* Its session breaks, if it has one. */
+static inline void world_down_at(unsigned endpoint)
+{
+        world_locked();
+        if (world.rdx[endpoint] != NULL) {
+                world.rdx[endpoint]->down = true;
+                world_ring(world.rdx[endpoint]->event_fd);
+        }
         world_unlocked();
 }
 
 static inline void world_down(void)
 {
-        world_locked();
-        world.rdx->down = true;
-        world_ring(world.rdx->event_fd);
-        world_unlocked();
+        world_down_at(0);
 }
 
 /* One of the counters above. */

@@ -110,6 +110,7 @@ int fake_ask(struct mr_client *client, struct mr_grant *grant)
         assert_in_range(f.asked, 0, f.turns - 1);
         f.delay[f.asked++] = grant->delay_ms;
         grant->number = 40 + f.asked;
+        grant->tried = 1;
         if (turn->refused != 0) {
                 mr_failure(&grant->error, turn->refused, "refused by the test");
                 grant->granted(grant->arg, grant, turn->refused);

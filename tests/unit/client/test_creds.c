@@ -328,6 +328,45 @@ static void a_token_becomes_credentials(void **state)
         tear_down(&f);
 }
 
+/* A token service is each of a cluster's nodes: one that is gone, or cannot serve, is passed over. */
+static void a_token_service_may_be_a_list(void **state)
+{
+        static const char *const variables_of_it[] = {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS"};
+        struct fake_s3 gone;
+        struct fixture f;
+        char path[256], list[512];
+
+        fake_start(&gone, serve, NULL);
+        fake_stop(&gone); /* nobody listens there any more */
+        for (unsigned i = 0; i < 2; i++) {
+                set_up(&f);
+                write_file(&f, "token", "a.b+c\n", path);
+                setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+                setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+                snprintf(list, sizeof(list), "%s , %s/,%s,%s,%s", gone.url, gone.url, gone.url, gone.url, f.fake.url);
+                setenv(variables_of_it[i], list, 1);
+                assert_int_equal(delete_one(&f), 0);
+                assert_string_equal(f.server.key, "STS1");
+                assert_int_equal(f.server.asked, 1);
+                tear_down(&f);
+        }
+        set_up(&f);
+        write_file(&f, "token", "a.b+c\n", path);
+        setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+        setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+        setenv("AWS_ENDPOINT_URL_STS", " ,, ", 1);
+        assert_int_equal(delete_one(&f), -EINVAL);
+        assert_non_null(strstr(f.err.message, "empty"));
+        memset(list, ',', sizeof(list) - 1);
+        for (unsigned i = 0; i < sizeof(list) - 1; i += 2)
+                list[i] = 'u';
+        list[sizeof(list) - 1] = '\0';
+        setenv("AWS_ENDPOINT_URL_STS", list, 1);
+        assert_int_equal(delete_one(&f), -EINVAL);
+        assert_non_null(strstr(f.err.message, "more than 16"));
+        tear_down(&f);
+}
+
 static void a_container_has_an_endpoint(void **state)
 {
         struct fixture f;
@@ -460,6 +499,7 @@ int main(void)
                 cmocka_unit_test(endpoints_come_from_the_environment),
                 cmocka_unit_test(a_process_may_be_asked),
                 cmocka_unit_test(a_token_becomes_credentials),
+                cmocka_unit_test(a_token_service_may_be_a_list),
                 cmocka_unit_test(a_container_has_an_endpoint),
                 cmocka_unit_test(credentials_that_last_are_asked_for_once),
                 cmocka_unit_test(expiring_ones_are_replaced_in_time),

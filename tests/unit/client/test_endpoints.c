@@ -151,11 +151,7 @@ static void retries_go_elsewhere(void **state)
 
 static void fails_at(struct mr_endpoints *list, unsigned index, int64_t now_ms, uint32_t random)
 {
-        struct mr_endpoint_use use = mr_endpoints_pin(list, index);
-
-        assert_true(use.taken);
-        mr_endpoints_give(list, &use, MR_ENDPOINT_FAILED, now_ms, random);
-        assert_false(use.taken);
+        mr_endpoints_note(list, index, MR_ENDPOINT_FAILED, now_ms, random);
 }
 
 static void pauses_grow_to_a_bound(void **state)
@@ -248,7 +244,7 @@ static void a_canceled_probe_makes_room(void **state)
 static void an_older_attempt_ends_no_probe(void **state)
 {
         struct mr_endpoints list = parsed("http://a,http://b");
-        struct mr_endpoint_use old = mr_endpoints_pin(&list, 0), probe;
+        struct mr_endpoint_use old = mr_endpoints_take_among(&list, 1, 0, 0, 0), probe;
 
         fails_at(&list, 0, 0, 0);
         probe = mr_endpoints_take(&list, 2, 500, 0);

@@ -121,7 +121,7 @@ static int open_session(unsigned rights)
         int rv;
 
         memset(&f.err, 0, sizeof(f.err));
-        rv = mr_session_open(f.client, rights, &waits, &f.session, &f.err);
+        rv = mr_session_open(f.client, 0, rights, &waits, &f.session, &f.err);
         if (rv != 0) { /* no key is left behind */
                 static const struct mr_session none;
 

@@ -5,6 +5,7 @@
 #include "tests/unit/client/fake_s3.h"
 
 #include "client/base/endpoints.h"
+#include "client/http/client_request.h"
 
 #include <errno.h>
 #include <time.h>
@@ -309,6 +310,39 @@ static void threads_share_what_is_known(void **state)
         assert_in_range(store.server[0].fake.requests, 1, 60);
 }
 
+static int request_at(struct mr_client *client, const unsigned *endpoint)
+{
+        struct mr_request request = {.method = "DELETE", .bucket = "bkt", .key = "k", .only = endpoint, .single = true};
+        struct mr_response response;
+        int rv = mr_request_run(client, &request, &response, NULL);
+
+        mr_response_free(&response);
+        assert_int_equal(request.use.index, *endpoint);
+        return rv;
+}
+
+/* As what concerns an RDMA session does. What it meets there is known to all. */
+static void a_request_may_have_one_endpoint_alone(void **state)
+{
+        static const unsigned first = 0, second = 1;
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 2);
+
+        for (unsigned i = 0; i < 20; i++)
+                assert_int_equal(request_at(client, &second), 0);
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        delete_all(client, 20);
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        pthread_mutex_lock(&client->lock);
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_int_equal(client->endpoints.at[i].load, 0);
+        assert_true(client->endpoints.at[0].failures > 0);
+        pthread_mutex_unlock(&client->lock);
+        stop(&store, client);
+        assert_int_equal(store.server[1].served + store.server[2].served, 40);
+        assert_in_range(store.server[1].served, 20, 39);
+}
+
 static void bad_lists_make_no_client(void **state)
 {
         struct mr_settings settings;
@@ -337,6 +371,7 @@ int main(void)
                 cmocka_unit_test(attempts_count_over_all),
                 cmocka_unit_test(all_down_is_a_failure_like_any),
                 cmocka_unit_test(threads_share_what_is_known),
+                cmocka_unit_test(a_request_may_have_one_endpoint_alone),
                 cmocka_unit_test(bad_lists_make_no_client),
         };
 
