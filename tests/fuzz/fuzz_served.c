@@ -216,7 +216,7 @@ static enum net_link_number right_link(uint32_t operation, const uint8_t *body, 
 {
         if (operation == REM_WATCH || (operation >= REM_PING && operation < REM_END) || operation == HOME_JOIN)
                 return NET_CONTROL;
-        if (operation == HOME_ASK || (operation == REM_OP && len > sizeof(struct rem_head) && rem_is_bulk((enum eng_op_kind)body[sizeof(struct rem_head)])))
+        if (operation == REM_OP && len > sizeof(struct rem_head) && rem_is_bulk((enum eng_op_kind)body[sizeof(struct rem_head)]))
                 return NET_BULK_0;
         return NET_LOG;
 }

@@ -327,11 +327,11 @@ static void on_link_go(void *arg)
         struct on_link *o = arg;
         static uint8_t room[REM_ASK_ROOM];
 
-        o->call = (struct net_call){.peer = o->peer, .link = o->link, .operation = o->operation, .body = o->body, .body_len = o->len, .done = on_link_done};
+        o->call = (struct net_call){.peer = o->peer, .link = o->link, .operation = o->operation, .body = o->body, .body_len = o->len,
+                                    .room = {{room, sizeof(room)}}, .room_count = 1, .done = on_link_done};
         if (o->operation == HOME_ASK) {
                 o->call.bulk[0] = (struct iovec){(void *)(uintptr_t)text_bytes, 4};
-                o->call.room[0] = (struct iovec){room, sizeof(room)};
-                o->call.bulk_count = o->call.room_count = 1;
+                o->call.bulk_count = 1;
         }
         net_call(&o->call);
 }
