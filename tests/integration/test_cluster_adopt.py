@@ -23,6 +23,8 @@ from tests.integration.test_user_policies import document
 from tests.support.cluster import Cluster, wait_until
 from tests.support.daemon import PATIENCE, Daemon, sanitizer_environment
 
+pytestmark = pytest.mark.slow  # what it runs of the code others run under sanitizers, too
+
 DRIVES = 4  # 2+2
 ROUNDS = 12
 

@@ -16,6 +16,8 @@ from tests.integration.test_cluster import when_it_can
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, DaemonError, sanitizer_environment
 
+pytestmark = pytest.mark.slow  # what it runs of the code others run under sanitizers, too
+
 
 @pytest.fixture
 def cluster():

@@ -11,6 +11,8 @@ from tests.integration.test_access_log_delivery import FIELDS, RECORD
 from tests.integration.test_cluster import client, others, when_it_can
 from tests.support.cluster import Cluster, wait_until
 
+pytestmark = pytest.mark.slow  # what it runs of the code others run under sanitizers, too
+
 DAY = 6
 LOG_INTERVAL = 16
 

@@ -13,6 +13,8 @@ from tests.integration.test_cluster_grow import admin
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import PATIENCE
 
+pytestmark = pytest.mark.slow  # what it runs of the code others run under sanitizers, too
+
 NAMES = [f"many-{i}" for i in range(24)]  # buckets that are there from the start, so many that each pool has some; each has an object "k", its name
 TURN = {1: 1, 2: 2, 3: 3}  # pool: the node that leads it, when all do
 GIVE_BACK = "--test-give-back=3s"

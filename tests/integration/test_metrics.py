@@ -47,6 +47,7 @@ def served():
     with Daemon(drives=4, ec="2+2", settings={"scrub_rate": "0"}).start() as daemon:
         store = store_of(daemon)
         store.s3().create_bucket(Bucket="bucket")
+        daemon.wait_until(lambda: requests_of(Counted(daemon).read()) == 1, 20, "to have counted that: its last step may come after its answer")
         yield daemon, store
 
 
@@ -58,11 +59,14 @@ def of_drives(grown, *wanted):
     return tuple(grown.get(("drive_operation", key), (0, 0))[0] for key in wanted)
 
 
+def requests_of(figures):
+    return sum(count for key, (count, _) in figures.items() if key[0] == "request_duration")
+
+
 def settled(daemon, counted, requests):
     """What grew, once as many requests are over: the last step of one may come after its answer."""
-    before = counted.before
-    daemon.wait_until(lambda: sum(count - before.get(key, (0, 0))[0] for key, (count, _) in counted.read().items()
-                                  if key[0] == "request_duration") == requests, 20, "to have counted all requests")
+    before = requests_of(counted.before)
+    daemon.wait_until(lambda: requests_of(counted.read()) - before == requests, 20, "to have counted all requests")
     return counted.grown()
 
 

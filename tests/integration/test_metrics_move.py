@@ -193,6 +193,7 @@ ELSEWHERE = {
     **dict.fromkeys(["millrace_inventory_failed_total", "millrace_inventory_skipped_total", "millrace_bucket_log_dropped_total"], FAULTS),
     **dict.fromkeys(["millrace_lifecycle_running", "millrace_inventory_running"], MOMENTS), **dict.fromkeys(["millrace_lifecycle_failed_total", "millrace_lifecycle_skipped_total"], FAULTS),
     **dict.fromkeys(["millrace_pool_ready", "millrace_pool_writable", "millrace_pool_epoch", "millrace_pool_drives_in"], "test_cluster_pools.py"),
+    **dict.fromkeys([f"millrace_cluster_{name}" for name in ("etcd_silent_seconds", "nodes_silent", "clock_skew_ms", "pool_led", "pool_leads")], "test_cluster_ops.py"),
     "millrace_connections_evicted_total": "test_strangers.py", "millrace_reconciled_records_total": "test_daemon.py",
     **dict.fromkeys(["millrace_requests_active", "millrace_upload_memory_bytes", "millrace_answer_memory_bytes", "millrace_healing", "millrace_collecting_orphans",
                      "millrace_heal_bytes_left", "millrace_whole_in_seconds", "millrace_drive_queue", "millrace_drive_memtable_bytes",
