@@ -42,6 +42,7 @@ TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
 test_agree test_rebuild_lost test_heal test_catch_up test_down test_ops test_pool_plan test_place test_versions test_executor_ends test_model \
 test_put_buffer test_link_faults test_replay test_tear test_wire test_upgrade test_reconcile test_log_end test_session_sweep test_force test_groups \
+test_adopt test_grow test_lost_groups test_decided test_bucket_rules test_beside \
 test_bucket_text test_added test_orphans test_bench_library test_people test_scrub_log test_scrub_segment test_rebuild test_index_names \
 test_index_damage test_reclaim_log test_every_call test_initiator_sweep test_remote_store test_remote_faults test_entries}
 # These take longest under ASan. check-long runs them so.
