@@ -292,9 +292,9 @@ def test_check_fails_when_the_simulator_had_no_time_for_all_histories(tmp_path):
     for flavour in ("release", "asan"):
         (tmp_path / "build" / flavour).mkdir(exist_ok=True)
         for name in ("sim", "simdrive", "simnodes"):
-            program(tmp_path / "build" / flavour, name, f'echo "{name}: 100 histories, 0 failed, 1.0 s, 1 histories/min"')
+            program(tmp_path / "build" / flavour, name, f'echo "{name}: 90 histories, 0 failed, 1.0 s, 1 histories/min"')
     got = check(tmp_path, "true", "sim")
-    assert got[0] == 1 and "sim (release): 100 of 1500 histories, no time left" in got[2] and got[1] == "9 passed, 4 failed", got[2]
+    assert got[0] == 1 and "sim (release): 90 of 1000 histories, no time left" in got[2] and got[1] == "9 passed, 4 failed", got[2]
 
 
 def test_mutations_that_invariants_name(tmp_path):
