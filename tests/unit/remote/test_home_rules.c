@@ -317,7 +317,7 @@ struct on_link {
         struct net_peer *peer;
 };
 
-static void on_link_done(struct net_call *call)
+static void asked_done(struct net_call *call)
 {
         atomic_fetch_add(&ended, 1);
 }
@@ -328,7 +328,7 @@ static void on_link_go(void *arg)
         static uint8_t room[REM_ASK_ROOM];
 
         o->call = (struct net_call){.peer = o->peer, .link = o->link, .operation = o->operation, .body = o->body, .body_len = o->len,
-                                    .room = {{room, sizeof(room)}}, .room_count = 1, .done = on_link_done};
+                                    .room = {{room, sizeof(room)}}, .room_count = 1, .done = asked_done};
         if (o->operation == HOME_ASK) {
                 o->call.bulk[0] = (struct iovec){(void *)(uintptr_t)text_bytes, 4};
                 o->call.bulk_count = 1;
@@ -379,24 +379,19 @@ static struct {
 static struct net_call wrong;
 static uint8_t wrong_room[64];
 
-static void wrong_done(struct net_call *call)
-{
-        atomic_fetch_add(&ended, 1);
-}
-
 /* Rows would not fit into what it has room for. */
 static void watch_wrong(void *arg)
 {
         small_watch.watch = (struct home_watch){.session = liar_session, .version = UINT64_MAX, .state_sum = UINT64_MAX};
         wrong = (struct net_call){.peer = arg, .link = NET_LOG, .operation = HOME_WATCH, .body = &small_watch, .body_len = sizeof(small_watch),
-                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = wrong_done};
+                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = asked_done};
         net_call(&wrong);
 }
 
 static void ask_wrong(void *arg)
 {
         wrong = (struct net_call){.peer = arg, .link = NET_LOG, .operation = HOME_ASK, .bulk = {{wrong_room, sizeof(wrong_room)}}, .bulk_count = 1,
-                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = wrong_done};
+                                  .room = {{wrong_room, sizeof(wrong_room)}}, .room_count = 1, .done = asked_done};
         net_call(&wrong);
 }
 
