@@ -197,6 +197,7 @@ NAMED = [
     ("a repair does not wait for another one of the same object", "engine/upkeep/rebuild.c", "rebuild->waits = find_rebuild(rebuild->el, &rebuild->txn) != NULL;", "rebuild->waits = rebuild->el == NULL;", ("unit test_rebuild", SIM)),
     ("a drive for which memory is lacking is given up", "engine/epoch/recover.c", 'eng_error_set(error, -ENOMEM, "%s: no memory to open it"', 'eng_error_set(error, -EIO, "%s: no memory to open it"', ("unit test_recover",)),
     ("a drive that lost the end of its log keeps what it had forgotten", "engine/epoch/recover.c", "eng_rebalance_behind(store, behind(store, chosen, present));", "(void)behind;", ("unit test_rebalance",)),
+    ("a drive that is taken back ends the adding of others, which lack names", "engine/epoch/rebalance.c", "promoted &= ~c->wish.gone;", "(void)c;", ("unit test_grow",)),
     ("a drive that is removed goes though another one failed meanwhile", "engine/epoch/rebalance.c", "if (!can_go(store, c->wish.gone, promoted))", "if (false && !can_go(store, c->wish.gone, promoted))", ("unit test_coord",)),
     ("a member with a damaged log counts before its names were compared", "engine/epoch/recover.c", "damaged = damaged_logs(store, present);", "damaged = damaged_logs(store, present) & 0;", ("unit test_recover",)),
     ("a member that lacks the last epoch in force counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_EPOCH);", "(void)0;", ("unit test_lost", SIM)),

@@ -146,6 +146,14 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         eng_view_spread(store, &store->coord->view, change_over);
 }
 
+/* Whoever joins or leaves by the next epoch: a group that has a current member keeps one. */
+static bool keeps_groups(const struct eng_coord *c)
+{
+        const struct eng_placement *map = c->view.map;
+
+        return c->next_map == NULL || eng_groups_handed_over(map->groups, c->next_map->groups, map->group_count, c->next_in);
+}
+
 static void loops_quiet(struct eng_store *store, void *arg);
 
 static void begin_again(struct lp_timer *timer)
@@ -171,7 +179,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_coord *c = store->coord;
         eng_mask promoted = 0;
         uint8_t id[FMT_ID];
-        struct eng_buf *body;
+        struct eng_buf *body = NULL;
         int rv = -ENOMEM;
 
         assert(c->changing && c->view.paused && c->append == NULL);
@@ -194,9 +202,10 @@ static void loops_quiet(struct eng_store *store, void *arg)
         lp_random(id, sizeof(id));
         c->next_number = eng_epoch_next_number(store);
         eng_lost_next(store, c->view.in);
-        body = eng_shape_map(store) != 0 ? NULL
-                                         : eng_epoch_body(store, c->next_number, id, c->epoch_id, c->next_in,
-                                                          c->next_joining, c->view.in);
+        if (eng_shape_map(store) == 0) {
+                assert(keeps_groups(c));
+                body = eng_epoch_body(store, c->next_number, id, c->epoch_id, c->next_in, c->next_joining, c->view.in);
+        }
         if (body != NULL)
                 rv = eng_epoch_append(store, c->next_number, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);

@@ -42,8 +42,10 @@ static eng_mask next_adding(const struct eng_coord *c)
 
 eng_mask eng_rebalance_promotes(const struct eng_store *store, eng_mask promoted)
 {
-        const eng_mask adding = next_adding(store->coord);
+        const struct eng_coord *c = store->coord;
+        const eng_mask adding = next_adding(c);
 
+        promoted &= ~c->wish.gone; /* caught up, and taken back: it says nothing about the others that are being added */
         return (promoted & adding) == adding ? promoted : promoted & ~adding;
 }
 
@@ -68,6 +70,7 @@ void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
         next->dropping_migrated |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
         next->adding |= c->wish.adding;
         next->leaving |= c->wish.leaving;
+        assert((promoted & c->wish.gone) == 0 && (c->wish.gone & c->view.in & ~c->shape.leaving) == 0);
         if (promoted & next->adding) {
                 next->dropping_migrated |= c->view.map->losing;
                 next->adding = 0;
@@ -295,7 +298,7 @@ const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots,
                 return "another drive is being removed";
         if (adding != 0 && (slots & ~adding) != 0)
                 return "another drive is being added";
-        if (c->hot_add != NULL || c->catch_up != NULL)
+        if (c->hot_add != NULL || c->catch_up != NULL || c->changing) /* changing: one that is being added may be a member by it */
                 return "a drive is on its way in";
         if (c->view.lost != 0)
                 return "some placement groups are lost: a drive that was the last to have them must be back first";

@@ -154,6 +154,8 @@ eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX]);
 unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mask in);
 /* Each group that has a member in `prev` has one in `next`: no further one is lost. */
 bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
+/* Of two maps, one after the other: each group that has a member in `in` by the first has one by the second. */
+bool eng_groups_handed_over(const struct eng_group *from, const struct eng_group *to, unsigned count, eng_mask in);
 /* Each group of those that are set aside has two members among those present. */
 bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present);
 /* `next` may go on without the groups that it has no member of. all: the slots that are not gone. */

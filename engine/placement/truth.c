@@ -53,6 +53,16 @@ bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after,
         return true;
 }
 
+bool eng_groups_handed_over(const struct eng_group *from, const struct eng_group *to, unsigned count, eng_mask in)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if ((from[i].before & in) != 0 && (to[i].before & in) == 0)
+                        return false;
+        return true;
+}
+
 bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present)
 {
         unsigned i;

@@ -244,6 +244,33 @@ static void test_add_without_one(void **state)
         sf_remove(&sf);
 }
 
+/* One that has caught up is taken back while another has no folder yet: that one is no member before it has caught up, too. */
+static void test_caught_up_and_taken_back(void **state)
+{
+        struct eng_new_drive drives[COUNT];
+        struct eng_hot_add_report report;
+        uint64_t bucket, number;
+        struct sf sf;
+
+        begin(&sf, &bucket, drives);
+        put_some(&sf, bucket, 0, 1);
+        add_all(&sf, drives);
+        format_slot(&sf, NEW);
+        format_slot(&sf, NEW + 1);
+        assert_true(sf_wait_health(&sf, joining_two, NULL, 60));
+        assert_int_equal(eng_drives_remove(sf.store, 1u << NEW, &number), 0);
+        assert_int_equal(report_of(&sf, number, &report), 0);
+        assert_int_equal(sf_view(&sf).map->adding, 6u << NEW);
+        assert_int_equal(sf_view(&sf).in >> NEW, 0);
+        df_check_objects(&sf, bucket);
+        put_some(&sf, bucket, 1, 3);
+        format_slot(&sf, NEW + 2);
+        rest(&sf, NEW + 2);
+        verify(&sf, bucket, 1u << NEW);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static bool one_out(const struct eng_health *h, void *arg)
 {
         return h->ready && h->drives_in == DF_DRIVES - 1;
@@ -392,6 +419,7 @@ int main(void)
                 cmocka_unit_test(test_add),
                 cmocka_unit_test(test_add_interrupted),
                 cmocka_unit_test(test_add_without_one),
+                cmocka_unit_test(test_caught_up_and_taken_back),
                 cmocka_unit_test(test_exchange),
                 cmocka_unit_test(test_remove_node),
                 cmocka_unit_test(test_remove_dead_node),

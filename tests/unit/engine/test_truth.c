@@ -125,6 +125,16 @@ static void test_what_may_be_lost(void **state)
         assert_false(eng_groups_may_lose(0, 0));
 }
 
+static void test_handed_over(void **state)
+{
+        const struct eng_group from[] = {{A | B, B | C}, {C | D, C | D}}, to[] = {{B | C, B | C}, {C | D, C | D}};
+
+        assert_true(eng_groups_handed_over(from, to, 2, A | B | C | D));
+        assert_true(eng_groups_handed_over(from, to, 2, A | C));
+        assert_false(eng_groups_handed_over(from, to, 2, A | D)); /* C has not caught up */
+        assert_true(eng_groups_handed_over(from, to, 2, D));      /* lost before */
+}
+
 /* Those that say that one lost writes: two members of each of its groups. Others' groups, lost ones too, do not matter. */
 static void test_witnesses(void **state)
 {
@@ -144,6 +154,7 @@ int main(void)
                 cmocka_unit_test(test_who_may_join),
                 cmocka_unit_test(test_no_circle),
                 cmocka_unit_test(test_what_may_be_lost),
+                cmocka_unit_test(test_handed_over),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
