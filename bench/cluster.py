@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from lib.machine import allow_many_files, machine, say
-from lib.nodes import GarageNodes, MillraceNodes, MinioNodes, OneNode, make_bucket, memory_of, nodes_of, run_at_all
+from lib.nodes import SETTINGS, GarageNodes, MillraceNodes, MinioNodes, OneNode, make_bucket, memory_of, nodes_of, run_at_all
 from lib.servers import Garage, Minio, find_program
 from lib.tables import number, table, times
 from tests.cluster.network import missing
@@ -52,7 +52,7 @@ def is_large(title):
 
 
 def groups(options):
-    made = {"one": lambda folder: OneNode(folder, options.program), "three": lambda folder: MillraceNodes(folder, options.program, options.tls)}
+    made = {"one": lambda folder: OneNode(folder, options.program, settings=SETTINGS), "three": lambda folder: MillraceNodes(folder, options.program, options.tls)}
     for key, peer, nodes, given in (("minio", Minio, MinioNodes, options.minio), ("garage", Garage, GarageNodes, options.garage)):
         program = find_program(peer, given) if not options.only or key in options.only else None
         if program:

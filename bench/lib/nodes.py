@@ -19,7 +19,7 @@ MACHINES = (1, 2, 3)
 FOLDERS = 4  # of a node
 PORT = 9000
 BUCKET_LIMIT_S = 60
-# Of a node of millrace: as much as its defaults on a small machine, and files small enough for the disk of one.
+# Of a node of millrace, in a cluster and alone: files small enough for the disk of a small machine.
 SETTINGS = {"memory": "1GiB", "log_file_size": "64MiB", "segment_size": "256MiB", "full_reserve": "64MiB"}
 
 

@@ -19,6 +19,7 @@
 #define JOBS_MAX  4u
 #define ADDS_MAX  3u /* drives at a time */
 #define ASK_NS    (2 * SIM_S)
+#define BACK_NS   (20 * SIM_MS) /* one is taken back between two that catch up */
 #define STEPS_MAX 8u /* of a change in etcd, before something is aimed at it */
 
 enum grow_job { JOB_NONE, JOB_ADD, JOB_DRAIN };
@@ -33,7 +34,8 @@ static struct {
         struct sim_disk *disks[ADDS_MAX]; /* ADD */
         unsigned disk_count;
         uint64_t slots;    /* DRAIN; ADD: that are taken back */
-        bool takes_back;   /* ADD: one of them will be */
+        bool takes_back;   /* ADD: one of them will be; until nobody refuses it */
+        bool asked_back;   /* what is awaited is that */
         uint64_t asked;    /* the number of the report that is awaited; 0: none */
         struct eng_store *of; /* whose report */
         unsigned steps;
@@ -239,10 +241,10 @@ static int ask_back(uint64_t *number)
 {
         const int slot = slot_of_disk(grow.disks[grow_below(grow.disk_count)]);
 
-        grow.takes_back = false;
         if (slot < 0 || !(coord()->shape.adding & eng_bit((unsigned)slot)))
                 return -EAGAIN;
         sim_trace("operator: slot %d is taken back", slot);
+        grow.asked_back = true;
         return eng_drives_remove(world.store, eng_bit((unsigned)slot), number);
 }
 
@@ -262,8 +264,10 @@ static bool is_answered(void)
         if (report.running)
                 return false;
         grow.asked = 0;
-        if (report.rv == 0)
+        if (report.rv == 0) {
+                grow.takes_back &= !grow.asked_back;
                 return true;
+        }
         sim_trace("operator: refused: %d %s", report.rv, report.text);
         if (is_refused(report.rv) && !(grow.job == JOB_ADD && slot_of_disk(grow.disks[0]) >= 0))
                 end_grow_job("it can't be done");
@@ -276,6 +280,7 @@ static void ask_for_it(void)
         uint64_t number = 0;
         int rv = -EAGAIN;
 
+        grow.asked_back = false;
         if (grow.job == JOB_DRAIN && (grow.slots & ~(coord()->shape.leaving | coord()->wish.leaving | coord()->shape.gone)) != 0)
                 rv = eng_drives_remove(world.store, grow.slots & ~coord()->shape.gone, &number);
         else if (grow.job == JOB_ADD && slot_of_disk(grow.disks[0]) < 0)
@@ -291,7 +296,9 @@ static void ask_for_it(void)
 
 static void grow_look(void *arg)
 {
-        sim_at(100 * SIM_MS + sim_skewed(SIM_OPERATOR, 0, ASK_NS), NULL, grow_look, NULL);
+        const bool soon = grow.job == JOB_ADD && grow.takes_back;
+
+        sim_at(soon ? SIM_MS + sim_skewed(SIM_OPERATOR, 0, BACK_NS) : 100 * SIM_MS + sim_skewed(SIM_OPERATOR, 0, ASK_NS), NULL, grow_look, NULL);
         if (!leader_serves() || newest_leader() == NULL || newest_leader()->store != world.store || coord()->phase != ENG_PHASE_OPEN)
                 return;
         if (grow.job == JOB_NONE && grow.jobs_left > 0)
