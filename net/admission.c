@@ -333,18 +333,23 @@ static bool hello_shares_secrets(struct net_conn *conn)
         return verdict != NET_SECRETS_APART;
 }
 
-/* Over TLS: who it is is known. */
+/* Over TLS. Who it is comes first: nobody else learns the cluster's generation, or a boot. */
 static void hello_judge_tls(struct net_conn *conn, const struct net_part *part)
 {
+        const struct net *net = conn->at->net;
         const struct net_stream *stream = conn->stream;
+        const char *name = "";
 
-        if (net_hello_judge(&conn->at->net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal) !=
-            NET_REASON_NONE)
-                return;
-        if (part == NULL || part->known == NULL)
+        if (conn->hello.node == net->self.node)
+                name = net->options.name;
+        else if (part != NULL && part->known != NULL)
+                name = part->known->name;
+        if (name[0] == '\0')
                 refusal_set(conn, NET_REASON_UNKNOWN_NODE, conn->hello.node, 0);
-        else if (!stream->ops->is_named(conn->stream, part->known->name))
+        else if (!stream->ops->is_named(conn->stream, name))
                 refusal_set(conn, NET_REASON_CERTIFICATE, conn->hello.node, 0);
+        else if (net_hello_judge(&net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal) != NET_REASON_NONE)
+                return;
         else if (!hello_shares_secrets(conn))
                 return;
         else if (stream->ops->export_secret(conn->stream, conn->secret) == 0)

@@ -430,6 +430,7 @@ static int make_net(struct srv_link *link, const struct srv_link_party *party, c
                 options.handler_arg = party->handler_arg;
         }
         snprintf(options.listen, sizeof(options.listen), "%s", listen);
+        snprintf(options.name, sizeof(options.name), "%s", link->name);
         memcpy(link->cluster_id, party->format->cluster_id, sizeof(link->cluster_id));
         rv = srv_secrets_digest(s, link->cluster_id, &options.secrets, error);
         if (rv != 0)

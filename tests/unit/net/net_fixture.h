@@ -329,6 +329,7 @@ static inline struct net_options node_options(uint16_t number, uint64_t boot)
                                       .listen = "127.0.0.1:0"};
 
         options.limits.backoff_ms = 640;
+        snprintf(options.name, sizeof(options.name), "node-%u", number);
         return options;
 }
 

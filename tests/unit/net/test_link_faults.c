@@ -439,6 +439,14 @@ static void of_node_3(struct net_wire_hello *hello)
         hello->node = 3;
 }
 
+static void of_node_3_and_wrong(struct net_wire_hello *hello)
+{
+        of_node_3(hello);
+        of_another_cluster(hello);
+        of_another_generation(hello);
+        to_node_3(hello);
+}
+
 static void of_later_versions(struct net_wire_hello *hello)
 {
         hello->version_min = NET_VERSION_NEWEST + 1;
@@ -475,6 +483,11 @@ static const struct refusal refusals[] = {
         {of_no_clock, NULL, 1, NET_REASON_CLOCK, "the clocks differ by 9223372036854775 s; 300 s are allowed"},
         {of_node_3, "node-3", 3, NET_REASON_UNKNOWN_NODE, "node 3 is not known"},
         {NULL, "node-3", 1, NET_REASON_CERTIFICATE, "the certificate is not for the name of node 1"},
+        /* who is no node learns nothing else */
+        {of_node_3_and_wrong, "node-3", 3, NET_REASON_UNKNOWN_NODE, "node 3 is not known"},
+        {of_another_generation, "node-3", 1, NET_REASON_CERTIFICATE, "the certificate is not for the name of node 1"},
+        {of_another_cluster, "node-3", 1, NET_REASON_CERTIFICATE, "the certificate is not for the name of node 1"},
+        {of_node_2, "node-3", 2, NET_REASON_CERTIFICATE, "the certificate is not for the name of node 2"},
 };
 
 static void test_refusals(void **state)
