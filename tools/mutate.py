@@ -322,7 +322,7 @@ NAMED = [
     ("an older process of a node is admitted", "net/admission.c", "if (conn->boot < newest) {", "if (newest == UINT64_MAX) {", ("unit test_link_faults",)),
     ("a plain connection proves nothing", "net/admission.c", "net_hello_proves(conn->hello_body, conn->hello_len, control->secret)) {", "conn->hello_len > 0) {", ("unit test_link_faults",)),
     ("whoever answers on a plain connection proves nothing", "net/link.c", "if (plain && !net_welcome_proves(", "if (plain && conn == NULL && !net_welcome_proves(", ("unit test_link_faults",)),
-    ("a node may say that it is another", "net/admission.c", "else if (!stream->ops->is_named(conn->stream, part->known->name))", "else if (stream == NULL)", ("unit test_link_faults",)),
+    ("a node may say that it is another", "net/admission.c", "else if (!stream->ops->is_named(conn->stream, name))", "else if (stream == NULL)", ("unit test_link_faults",)),
     ("another node may answer at a node's address", "net/link.c", "if (!plain && !ops->is_named(conn->stream, part->known->name))", "if (!plain && part->known == NULL && !ops->is_named(conn->stream, part->known->name))", ("unit test_net_tls",)),
     ("a bulk is believed without its checksum", "net/link_conn.c", "if (conn->bulk_crc != conn->head.bulk_crc)", "if (conn->rx != NET_RX_BULK)", ("unit test_link_faults",)),
     ("a lane gets its credit back before the peer has answered", "net/peer_call.c", "                        return; /* its answer has come, the rest of it within frame_ms */\n                conn->to.entries[call->entry].call = NULL;\n",
