@@ -16,6 +16,7 @@
 #include "tests/sim/sim_clients.h"
 
 #define GROWS_IN  8u /* histories, of which one has such an operator */
+#define LOSES_TOO_IN 3u /* where groups are lost */
 #define JOBS_MAX  4u
 #define ADDS_MAX  3u /* drives at a time */
 #define ASK_NS    (2 * SIM_S)
@@ -51,7 +52,7 @@ void grow_plan(bool none)
         struct nodes_plan *p = &nodes_plan;
 
         memset(&grow, 0, sizeof(grow));
-        p->grows = nodes_grows == NODES_ALL || (nodes_grows == NODES_SOME && grow_below(GROWS_IN) == 0);
+        p->grows = nodes_grows == NODES_ALL || (nodes_grows == NODES_SOME && grow_below(p->loses ? LOSES_TOO_IN : GROWS_IN) == 0);
         p->grows &= !none;
         if (!p->grows)
                 return;
@@ -131,7 +132,9 @@ static void grow_aimed_now(void *arg)
                 return;
         sim_trace("aimed at a change of the drives:");
         nodes_figures.aimed++;
-        if (grow_below(2) == 0 && leader != NULL)
+        if (nodes_plan.loses && grow_below(4) != 0)
+                lose_aimed();
+        else if (grow_below(2) == 0 && leader != NULL)
                 leader_kill(leader, true);
         else
                 faults_kill_node(grow.node);
@@ -152,9 +155,9 @@ static void grow_aimed_step(void)
 
 static void grow_aim(void)
 {
-        if (!faults_planned() || grow_below(2) == 0)
+        if (!nodes_plan.loses && (!faults_planned() || grow_below(2) == 0))
                 return;
-        grow.steps = (unsigned)grow_below(STEPS_MAX);
+        grow.steps = (unsigned)sim_skewed(SIM_OPERATOR, 0, STEPS_MAX);
         sim_etcd_expect(nodes_config_key(), grow_aimed_step);
 }
 
@@ -199,14 +202,34 @@ static bool begin_drain(struct sim_node *node)
         return true;
 }
 
+/* One that has fallen away, and may not come back for a while. NULL: all are there. */
+static struct sim_node *node_away(void)
+{
+        unsigned i;
+
+        for (i = 0; i < nodes_plan.nodes; i++) {
+                const uint64_t slots = slots_of_node(&sim_nodes[i]);
+
+                if (slots != 0 && (slots & coord()->view.in) == 0)
+                        return &sim_nodes[i];
+        }
+        return NULL;
+}
+
 static void begin_grow_job(void)
 {
+        struct sim_node *away = node_away();
         bool begun;
 
         grow.node = &sim_nodes[grow_below(nodes_plan.nodes)];
         grow.asked = 0;
         grow.of = NULL;
-        begun = grow_below(2) == 0 ? begin_add(grow.node) : begin_drain(grow.node);
+        if (away != NULL && grow_below(3) != 0) {
+                grow.node = away;
+                begun = begin_drain(away);
+        } else {
+                begun = grow_below(2) == 0 ? begin_add(grow.node) : begin_drain(grow.node);
+        }
         if (!begun)
                 return;
         grow.jobs_left--;
@@ -296,7 +319,7 @@ static void ask_for_it(void)
 
 static void grow_look(void *arg)
 {
-        const bool soon = grow.job == JOB_ADD && grow.takes_back;
+        const bool soon = grow.job == JOB_ADD && grow.takes_back && world.store != NULL && slot_of_disk(grow.disks[0]) >= 0;
 
         sim_at(soon ? SIM_MS + sim_skewed(SIM_OPERATOR, 0, BACK_NS) : 100 * SIM_MS + sim_skewed(SIM_OPERATOR, 0, ASK_NS), NULL, grow_look, NULL);
         if (!leader_serves() || newest_leader() == NULL || newest_leader()->store != world.store || coord()->phase != ENG_PHASE_OPEN)

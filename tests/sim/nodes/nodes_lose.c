@@ -172,17 +172,28 @@ static void lose_two(void)
         sim_at(lose_below(3) == 0 ? 0 : sim_skewed(SIM_LOST, SIM_MS, 8 * SIM_S), NULL, lose_goes, &sim_nodes[b]);
 }
 
-static void lose_round(void *arg)
+static void lose_some(void)
 {
-        if (lose.ended)
-                return;
         sim_trace("nodes fall away");
-        lose.rounds--;
-        lose.stays = lose.rounds == 0 && lose_below(2) == 0;
         if (lose.uneven)
                 lose_three();
         else
                 lose_two();
+}
+
+void lose_aimed(void)
+{
+        if (!lose.ended && lose.away == 0)
+                lose_some();
+}
+
+static void lose_round(void *arg)
+{
+        if (lose.ended)
+                return;
+        lose.rounds--;
+        lose.stays = lose.rounds == 0 && lose_below(2) == 0;
+        lose_some();
         if (lose_below(3) == 0)
                 sim_at(sim_skewed(SIM_LOST, SIM_MS, 30 * SIM_S), NULL, lose_leader, NULL);
         if (lose.rounds > 0)

@@ -165,7 +165,7 @@ static void plan_history(void)
         plan.duels = !plan.bounds && plan_chance(8);
         plan_store();
         lose_plan(plan.bounds || plan.duels);
-        grow_plan(plan.bounds || plan.duels || nodes_plan.loses);
+        grow_plan(plan.bounds || plan.duels);
         versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
@@ -181,9 +181,11 @@ static void plan_history(void)
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
-        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s%s", nodes_plan.nodes,
+        if (nodes_plan.loses && nodes_plan.grows && plan_chance(2)) /* a change of the drives lasts for seconds */
+                sim_net_slow(10 * SIM_MS, 40 * SIM_MS);
+        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s%s%s", nodes_plan.nodes,
                   nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
-                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "", nodes_plan.loses ? ", groups are lost" : nodes_plan.grows ? ", drives change" : "");
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "", nodes_plan.loses ? ", groups are lost" : "", nodes_plan.grows ? ", drives change" : "");
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ void lose_start(void); /* nodes fall away from now on */
 bool lose_over(void);  /* they have all come back */
 void lose_heal(void);  /* no more of it */
 void lose_watch(void); /* behind each event */
+void lose_aimed(void); /* some nodes fall away now, if all are there */
 
 extern int nodes_grows; /* an operator adds drives and nodes, and drains them (nodes_grow.c) */
 void grow_plan(bool none); /* behind lose_plan(), before the machines' */
