@@ -61,6 +61,7 @@ struct eng_home_reading {
         bool says;                      /* the home has said what its rows come to, and has changed none since: */
         struct eng_rows_digest digest;
         bool same;                      /* from eng_home_rows_write(): it has them all by that, and is to be told so */
+        bool more;                      /* likewise: with this page it does not have all changes yet, and believes nothing by it */
         uint64_t version;               /* that it has, once `all` is over */
         bool all;                       /* all rows are being read */
         uint64_t from;                  /* the version when that began */

@@ -521,7 +521,8 @@ static void watch_taken(void *arg)
         link->state_sum = link->seen.state_sum;
         if (!link->reading)
                 link->version = link->seen.version;
-        atomic_store(&link->lease_end, link->sent + HOME_LEASE_NS);
+        if ((link->seen.flags & HOME_MORE) == 0)
+                atomic_store(&link->lease_end, link->sent + HOME_LEASE_NS);
         link_watch(link);
 }
 

@@ -382,6 +382,7 @@ static void seen_rows(struct rem_home_server *server, struct home_session *s, st
         w->seen.flags = s->reading.same ? HOME_SAME : 0;
         if (len > 0 || first || last)
                 w->seen.flags = HOME_ROWS | (first ? HOME_FIRST : 0) | (last ? HOME_LAST : 0);
+        w->seen.flags |= s->reading.more ? HOME_MORE : 0;
         w->answer.bulk[0] = (struct iovec){w->rows, len};
         w->answer.bulk_count = len > 0;
 }
@@ -395,7 +396,7 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
                 return;
         seen_state(server, s, w);
         seen_rows(server, s, w);
-        if (w->seen.state_len == 0 && w->seen.flags == 0 && loop_now(server) < s->watched + HOME_WATCH_NS)
+        if (w->seen.state_len == 0 && (w->seen.flags & ~HOME_MORE) == 0 && loop_now(server) < s->watched + HOME_WATCH_NS)
                 return;
         if (!leads(server)) { /* what was read may be another's by now; rows that were passed over are read anew */
                 s->reading.version = UINT64_MAX;

@@ -74,6 +74,7 @@ _Static_assert(sizeof(struct home_watch) == 40, "watch");
 #define HOME_LAST  2u /* the last */
 #define HOME_ROWS  4u /* there are some, or none are left: they are to be taken */
 #define HOME_SAME  8u /* there are none, and the home has them all */
+#define HOME_MORE  16u /* the home does not have all changes with this answer, which gives it no lease */
 
 struct home_seen {
         uint64_t version;   /* with these rows; while all are read, the one before */

@@ -80,12 +80,14 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
 
         assert(eng_on_coordinator(store));
         *first = *last = false;
+        reading->more = true;
         if (store->coord->phase != ENG_PHASE_OPEN) /* what is read from drives at the start is no change that would follow */
                 return 0;
         stale = !reading->all && eng_feed_next(store, &version, &key) == -ESTALE;
         reading->same = stale && reading->says && has_all_rows(store, &reading->digest);
         reading->says = false;
         if (reading->same) {
+                reading->more = false;
                 reading->version = eng_feed_version(store);
                 return 0;
         }
@@ -106,5 +108,6 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
                 reading->all = false;
                 reading->version = reading->from;
         }
+        reading->more = reading->all || reading->version != eng_feed_version(store);
         return len;
 }

@@ -22,6 +22,7 @@ static struct rem_home_server *server;
 static struct rem_home_link *link_;
 static struct rem_home_server_options server_options;
 static atomic_uint watches, joins; /* that came in */
+static void (*_Atomic at_each_watch)(void); /* called before the leader sees one, on a loop of the leader's node; NULL: nothing is */
 static const _Atomic uint64_t *leader_lease; /* NULL: it always leads */
 static _Atomic uint64_t told_switches, told_changing; /* by the home */
 static uint64_t leader_memory; /* for calls; 0: as usual */
@@ -82,6 +83,10 @@ static inline void home_closed(void)
 /* On its way to the server. */
 static inline void count_request(void *arg, struct net_request *request)
 {
+        void (*look)(void) = atomic_load(&at_each_watch);
+
+        if (look != NULL && request->operation == HOME_WATCH)
+                look();
         atomic_fetch_add(&watches, request->operation == HOME_WATCH);
         atomic_fetch_add(&joins, request->operation == HOME_JOIN);
         rem_home_server_request(arg, request);
