@@ -29,12 +29,42 @@ static uint64_t slots_of_node(const struct eng_epoch_info *info, uint16_t node)
         return mask;
 }
 
+/*
+ * Ns for which the key is as it is and no node that answers has heard of its owner. A key stays as it is for as long as its
+ * owner leads, so by itself it says nothing of how long others have had to do without that. An owner that has given its
+ * grants back is not waited for.
+ */
+static uint64_t owner_silent(const struct cl_election *e)
+{
+        uint64_t silent = e->unchanged;
+        unsigned i;
+
+        for (i = 0; e->led && i < e->count; i++) {
+                const struct cl_witness *w = &e->witnesses[i];
+
+                if (w->answered && w->heard && !(w->released && w->newest >= e->owner) && w->heard_ns < silent)
+                        silent = w->heard_ns;
+        }
+        return silent;
+}
+
+/*
+ * Less than half of the slots that are in leave the others the time to go on without them, and to be read about in etcd.
+ * Of two halves neither is the smaller one: a key that has stood for long is enough.
+ */
+static bool has_too_few(const struct cl_election *e, const struct eng_epoch_info *info, uint64_t there)
+{
+        const int twice = 2 * __builtin_popcountll(there), in = __builtin_popcountll(info->in);
+
+        return e->led && twice <= in && (twice == in ? e->unchanged : owner_silent(e)) < CL_STANDING_NS + e->stagger;
+}
+
 /* More than half of all slots: the store goes on without the groups that they have no copy of. */
 static bool may_lose_groups(const struct cl_election *e, const struct eng_epoch_info *info, uint64_t there)
 {
         const uint64_t all = (info->slots == ENG_DRIVES_MAX ? ~0ull : (1ull << info->slots) - 1) & ~(info->gone | info->given_up);
 
-        return e->unchanged >= CL_PATIENCE_NS + e->stagger && 2 * __builtin_popcountll(there & all) > __builtin_popcountll(all);
+        return owner_silent(e) >= CL_PATIENCE_NS + e->stagger && 2 * __builtin_popcountll(there & all) > __builtin_popcountll(all);
 }
 
 /*
@@ -71,7 +101,7 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
                 there |= w->slots & slots_of_node(&info, w->node);
         }
         there &= info.in;
-        if (e->led && e->unchanged < CL_STANDING_NS + e->stagger && 2 * __builtin_popcountll(there) <= __builtin_popcountll(info.in))
+        if (has_too_few(e, &info, there))
                 return CL_TOO_FEW;
         serves = eng_epoch_serves(e->epoch, e->epoch_len, there);
         if (serves < 0)

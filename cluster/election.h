@@ -14,7 +14,7 @@
 #include "engine.h"
 
 #define CL_SILENCE_NS  (2ull * 1000 * 1000 * 1000)  /* nothing was heard of the leader for so long */
-#define CL_STANDING_NS (10ull * 1000 * 1000 * 1000) /* and its key has not changed: then fewer will do ... */
+#define CL_STANDING_NS (10ull * 1000 * 1000 * 1000) /* ... for so long: then fewer will do ... */
 #define CL_STAGGER_NS  (5ull * 1000 * 1000 * 1000)  /* ... after at most so much more, each node another time */
 #define CL_PATIENCE_NS (60ull * 1000 * 1000 * 1000) /* and for so long: then groups may be lost (docs/design/lost-groups.md) */
 #define CL_REST_NS     (1000ull * 1000 * 1000)      /* after a leader process that never served; doubles ... */
@@ -30,6 +30,7 @@ struct cl_witness {
         uint16_t node;
         bool answered;
         uint64_t slots;    /* that it serves, with the drives that the epoch names; a bit each */
+        bool heard;        /* anything came of some leader since its process began */
         uint64_t heard_ns; /* since anything came of the newest term's leader, or since its process began */
         bool released;     /* that leader has given its grant back */
         uint64_t newest;   /* the revision of that term */

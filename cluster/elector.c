@@ -106,12 +106,13 @@ static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info
                 if (!w->answered)
                         continue;
                 w->slots = slots_of_state(&a->state, epoch);
+                w->heard = a->state.heard;
                 w->heard_ns = a->state.heard_ns;
                 w->released = a->state.released;
                 w->newest = a->state.newest.revision;
                 w->may_lead = (a->state.note & REM_NOTE_ETCD) != 0;
                 w->prepared = (a->state.note & REM_NOTE_PREPARED) != 0;
-                *heard |= a->state.heard;
+                *heard |= w->heard;
                 *fresh |= w->newest < (uint64_t)e->leader_revision || (!w->released && w->heard_ns < HURRY_AFTER_NS);
         }
         return count;

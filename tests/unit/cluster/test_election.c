@@ -137,6 +137,41 @@ static void test_half(void **state)
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
 }
 
+/* The key of a leader that has led for an hour: a node that is cut off leaves the others the time to go on without it. */
+static void test_old_key(void **state)
+{
+        unsigned i;
+
+        make_pool_of(2); /* a copy on each node */
+        pool.e.unchanged = 3600 * S;
+        pool.e.stagger = 1;
+        pool.witness[1].answered = pool.witness[2].answered = false;
+        for (i = 0; i < 3; i++) {
+                pool.witness[i].heard = true;
+                pool.witness[i].heard_ns = 2 * S + S / 10;
+        }
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        pool.witness[0].heard_ns = CL_STANDING_NS;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        pool.witness[0].heard_ns++;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY); /* whoever does not answer counts for nothing */
+        pool.witness[0].heard_ns = CL_SILENCE_NS;
+        pool.witness[0].heard = false; /* it has just begun, and heard of none */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.witness[0].heard = pool.witness[0].released = true; /* the leader is stopped */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.e.owner = 18; /* no: that was the one before */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        pool.e.led = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        pool.e.led = true;
+        pool.witness[1].answered = true; /* more than half do not wait */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        set_state(0, FMT_EPOCH_OUT, 0);
+        set_state(1, FMT_EPOCH_OUT, 0); /* nor does one of two halves, of which neither is the smaller one */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+}
+
 static void test_copies(void **state)
 {
         make_pool();
@@ -166,6 +201,11 @@ static void test_lost_groups(void **state)
         assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
         pool.e.unchanged--;
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+        pool.e.unchanged = 3600 * S; /* the leader was heard of until a moment ago */
+        pool.witness[2].heard = true;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+        pool.witness[2].heard_ns = CL_PATIENCE_NS + 1;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
 }
 
 static void test_who(void **state)
@@ -283,7 +323,7 @@ static void test_rest(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_silence), cmocka_unit_test(test_new_owner), cmocka_unit_test(test_half), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
+                cmocka_unit_test(test_silence), cmocka_unit_test(test_new_owner), cmocka_unit_test(test_half), cmocka_unit_test(test_old_key), cmocka_unit_test(test_copies), cmocka_unit_test(test_lost_groups),
                 cmocka_unit_test(test_who),     cmocka_unit_test(test_order), cmocka_unit_test(test_prepared), cmocka_unit_test(test_rest),
         };
 
