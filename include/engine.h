@@ -188,6 +188,7 @@ struct eng_options {
         uint64_t drive_wait_ms;       /* how long a start waits for drives it can do without; 0: ENG_DRIVE_WAIT_MS */
         int64_t (*wall_ms)(void);     /* the wall clock as the lock clock sees it, for tests; NULL: lp_wall_ms() */
         uint64_t (*clock_ns)(void);   /* the monotonic clock, likewise; NULL: lp_clock() */
+        uint32_t home_rows_bytes;     /* that homes are told at a time of the configuration, for tests: one row at least; 0: as much as an answer has room for */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
 

@@ -73,6 +73,7 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
 {
         struct eng_row_cursor *cursor = (struct eng_row_cursor *)(void *)reading->cursor;
         struct eng_row_key key;
+        const uint32_t given = store->options.home_rows_bytes, most = given != 0 && given < ENG_HOME_ROWS_MAX ? given : ENG_HOME_ROWS_MAX;
         uint64_t version = reading->version;
         size_t len = 0;
         bool stale;
@@ -97,7 +98,7 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
                 reading->from = eng_feed_version(store);
                 *first = true;
         }
-        while (len + ENG_ROW_MAX <= ENG_HOME_ROWS_MAX) {
+        while (len == 0 || len + ENG_ROW_MAX <= most) {
                 rv = reading->all ? eng_row_next(store, cursor, &key) : eng_feed_next(store, &reading->version, &key) == 0;
                 if (rv != 1)
                         break;

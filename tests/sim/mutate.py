@@ -440,6 +440,12 @@ MUTATIONS = {
         "atomic_store(&link->lease_end, link->sent + HOME_LEASE_NS);",
         "atomic_store(&link->lease_end, UINT64_MAX);",
     ),
+    "nodes-home-pages": (
+        "a home believes its copies with the first page of what it has missed",
+        "engine/home/home_state.c",
+        "reading->more = reading->all || reading->version != eng_feed_version(store);",
+        "reading->more = false;",
+    ),
     "nodes-home-waits": (
         "a change of the configuration is answered before sessions have it",
         "engine/bucket/config_feed.c",

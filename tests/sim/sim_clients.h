@@ -21,7 +21,8 @@ struct sim_bucket {
         char name[24];
         uint64_t id;
         unsigned reg; /* register of its being there */
-        bool closing; /* somebody asked for its end */
+        bool closing;    /* somebody asked for its end */
+        bool made, gone; /* a client was told so: gone, of a bucket that was made before */
         bool versions; /* its keys are judged by history_versions.h */
 };
 

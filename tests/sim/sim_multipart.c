@@ -254,6 +254,10 @@ static struct eng_str bucket_name(const struct client *c)
 
 static void told_of_bucket(const struct client *c, bool there)
 {
+        struct sim_bucket *b = &world.buckets[c->bucket];
+
+        b->made = there;
+        b->gone = !there;
         if (world.told_of_bucket != NULL)
                 world.told_of_bucket(bucket_name(c), there);
 }

@@ -171,6 +171,7 @@ struct eng_options store_options(struct lp_loop *const *loops)
                                     .wall_ms = locks_wall_ms,
                                     .clock_ns = locks_clock_ns,
                                     .heal_rate = nodes_plan.heal_rate,
+                                    .home_rows_bytes = nodes_plan.home_rows_bytes,
                                     .heal_keep_ms = 1};
 }
 

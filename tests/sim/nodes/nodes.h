@@ -70,6 +70,7 @@ struct sim_home {
         uint16_t leads;          /* party, as its node has read last */
         struct eng_store *store; /* NULL: not opened yet */
         bool serves;             /* it has served since it was opened */
+        bool believes;           /* it might answer from its copies after the last event */
 };
 
 struct sim_node {
@@ -112,6 +113,7 @@ struct nodes_plan {
         int64_t offset_ns[NODES_MAX];
         uint64_t heal_rate;
         uint32_t inline_max;
+        uint32_t home_rows_bytes;
 };
 
 extern struct nodes_plan nodes_plan;

@@ -161,14 +161,20 @@ static bool home_is_current(const struct sim_home *h)
         return is;
 }
 
+static void home_looks_at_buckets(struct sim_home *h);
+
 void homes_watch(void)
 {
         unsigned i;
 
         for (i = 0; nodes_plan.homes && i < nodes_plan.nodes; i++) {
                 struct sim_home *h = &sim_nodes[i].home;
+                const bool believed = h->believes;
 
-                if (h->serves || !home_is_current(h))
+                h->believes = home_is_current(h);
+                if (h->believes && !believed)
+                        home_looks_at_buckets(h);
+                if (h->serves || !h->believes)
                         continue;
                 sim_trace("node %u: its home store serves", h->node->process.party);
                 h->serves = true;
@@ -231,6 +237,21 @@ void homes_told_of_bucket(struct eng_str name, bool there)
         for (i = 0; i < nodes_plan.nodes; i++)
                 for (j = 0; sim_nodes[i].home.serves && j < world.loop_count; j++)
                         home_believes(&sim_nodes[i].home, sim_nodes[i].home.loops[j], name, there);
+}
+
+/* What clients were told while it could not answer. */
+static void home_looks_at_buckets(struct sim_home *h)
+{
+        unsigned i, j;
+
+        for (i = 0; i < world.bucket_count; i++) {
+                const struct sim_bucket *b = &world.buckets[i];
+                const struct eng_str name = {b->name, strlen(b->name)};
+
+                for (j = 0; j < world.loop_count; j++)
+                        if (b->gone || (b->made && !b->closing))
+                                home_believes(h, h->loops[j], name, !b->gone);
+        }
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -174,6 +174,8 @@ static void plan_history(void)
         nodes_plan.homes = nodes_homes == NODES_ALL || (nodes_homes == NODES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
         if (nodes_plan.homes && world.buckets_on == 0 && sim_chance(SIM_HOMES, 2)) /* what homes have a copy of */
                 world.buckets_on = 2 + (unsigned)sim_below(SIM_HOMES, 6);
+        if (nodes_plan.homes && sim_chance(SIM_HOMES, 2)) /* one row at a time */
+                nodes_plan.home_rows_bytes = 1;
         if (nodes_plan.homes && plan.bounds) /* a change of the configuration waits for the dead node's home as long as that may believe its copy */
                 world.buckets_on = 0;
         plan_moves();
