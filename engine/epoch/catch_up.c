@@ -16,7 +16,8 @@
  * one machine until the store opens again, in a cluster for a while (down.c).
  *
  * A member to which groups come because another leaves (rebalance.c) is written to already: it
- * gains them by the COMPARE step alone.
+ * gains them by the COMPARE step alone. So does a drive that comes back, once it is a member: it catches up with
+ * the groups that it speaks for, and waits for no lost one that it is yet to have.
  */
 #include "engine/resync/resync.h"
 #include "engine/epoch/epoch.h"
@@ -363,6 +364,7 @@ void eng_catch_up_consider(struct eng_store *store)
         }
         c->present |= eng_bit(catch_up->slot);
         c->caught_up &= ~eng_bit(catch_up->slot);
+        c->gained &= ~eng_bit(catch_up->slot); /* what it had gained has gone on without it */
         tell(catch_up);
         if (eng_lost_is_truth(store, catch_up->slot)) {
                 settle_next(catch_up);
@@ -502,12 +504,15 @@ static bool copy_row(struct eng_catch_up *catch_up)
 
 /* ---- the comparison -------------------------------------------------------------------------- */
 
-/* That the drive is to have, and may not have yet. */
+/* That the drive is to have, and may not have yet. What comes to one that is back, and is not being added, it gains as a member. */
 static bool catch_up_is_wanted(const struct eng_catch_up *catch_up, unsigned pg)
 {
         const struct eng_view *view = &catch_up->store->coord->view;
+        eng_mask wanted = eng_writers(view, pg) & ~eng_speakers(view, pg);
 
-        return (eng_writers(view, pg) & ~eng_speakers(view, pg) & eng_bit(catch_up->slot)) != 0;
+        if (!catch_up->gains)
+                wanted &= view->map->groups[pg].before | view->map->adding;
+        return (wanted & eng_bit(catch_up->slot)) != 0;
 }
 
 /*

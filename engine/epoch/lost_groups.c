@@ -55,6 +55,17 @@ void eng_lost_no_truth(struct eng_coord *c, unsigned slot)
                 c->view.left[slot] |= FMT_EPOCH_NO_TRUTH;
 }
 
+/*
+ * A slot that is not in: of each lost group that it is a member of it is a truth. What is being added becomes a member of
+ * all of its groups at once, so it waits until none is lost.
+ */
+static bool lost_lets_join(const struct eng_placement *map, eng_mask adding, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot)
+{
+        if (adding & eng_bit(slot))
+                return eng_groups_lost(map->groups, map->group_count, in) == 0;
+        return eng_may_join(map->groups, map->group_count, in, left, slot);
+}
+
 void eng_lost_next(struct eng_store *store, eng_mask prev)
 {
         struct eng_coord *c = store->coord;
@@ -75,7 +86,7 @@ void eng_lost_next(struct eng_store *store, eng_mask prev)
         for (slot = 0; slot < store->drive_count; slot++) {
                 if (!(c->next_joining & eng_bit(slot)))
                         continue;
-                if (!eng_may_join(map->groups, map->group_count, c->next_in, c->next_left, slot)) {
+                if (!lost_lets_join(map, c->next_shape.adding, c->next_in, c->next_left, slot)) {
                         c->next_joining &= ~eng_bit(slot); /* it is stale again, and waits */
                         c->present &= ~eng_bit(slot);
                         c->view.up &= ~eng_bit(slot);
@@ -132,7 +143,7 @@ bool eng_lost_may_join(struct eng_store *store, unsigned slot)
         const struct eng_view *view = &store->coord->view;
 
         take_verdict(store, slot);
-        return view->lost == 0 || eng_may_join(view->map->groups, view->map->group_count, view->in, view->left, slot);
+        return view->lost == 0 || lost_lets_join(view->map, store->coord->shape.adding, view->in, view->left, slot);
 }
 
 bool eng_lost_is_truth(const struct eng_store *store, unsigned slot)
