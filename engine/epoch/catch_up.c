@@ -387,18 +387,24 @@ void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_ma
         *promoted |= waiting;
 }
 
-/* Those that were added together are members now. One that fell out begins again. */
+/* Those that were added together are members now. One that fell out begins again; one that answers, and left since a group is lost, is stale. */
 static void waiting_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
+        const eng_mask wait = c->caught_up & c->view.joining & c->present;
         unsigned slot;
 
-        for (slot = 0; slot < store->drive_count; slot++)
-                if (c->caught_up & c->view.in & eng_bit(slot)) {
+        for (slot = 0; slot < store->drive_count; slot++) {
+                if (!(c->caught_up & ~wait & eng_bit(slot)))
+                        continue;
+                if (c->view.in & eng_bit(slot)) {
                         eng_member_state(store, slot, ENG_DRIVE_IN, "");
                         eng_down_is_in(store, slot);
+                } else if (store->members[slot].state == ENG_DRIVE_JOINING) {
+                        eng_member_state(store, slot, ENG_DRIVE_STALE, "was out while the store went on without it");
                 }
-        c->caught_up &= c->view.joining & c->present;
+        }
+        c->caught_up = wait;
 }
 
 void eng_catch_up_epoch(struct eng_store *store)

@@ -17,7 +17,9 @@ bool eng_may_lose(const struct eng_store *store)
 
 eng_mask eng_lost_counted(const struct eng_store *store)
 {
-        return eng_all_slots(store->drive_count) & ~(store->coord->shape.gone | store->coord->given_up);
+        const struct eng_coord *c = store->coord;
+
+        return eng_all_slots(store->drive_count) & ~(c->shape.gone | c->given_up | c->shape.adding | c->wish.adding);
 }
 
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
