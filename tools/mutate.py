@@ -379,6 +379,7 @@ NAMED = [
     ("slots that are being added end a leader that loses groups", "engine/epoch/lost_groups.c", " | c->shape.adding | c->wish.adding);", ");", ("unit test_grow",)),
     ("a slot that had caught up when groups were lost is never taken up again", "engine/epoch/catch_up.c", "} else if (store->members[slot].state == ENG_DRIVE_JOINING) {", "} else if (false) {", ("unit test_grow",)),
     ("a slot that is being added is a member without the names of a lost group", "engine/epoch/lost_groups.c", "if (adding & eng_bit(slot))", "if (false)", ("unit test_grow",)),
+    ("a slot is believed for ever", "engine/epoch/lost_groups.c", "c->believed &= ~c->next_in;", "(void)c;", ("unit test_lost_groups",)),
     ("a slot whose log is damaged is a truth", "engine/epoch/lost_groups.c", "eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL", "eng_drive_log_lost(drive)", ("unit test_lost_groups",)),
     ("a slot that was given up keeps others from being the truth", "engine/epoch/lost_groups.c", "if ((c->next_in | c->given_up) & eng_bit(slot))", "if (c->next_in & eng_bit(slot))", ("unit test_lost_groups",)),
     ("a slot that is believed is doubted again", "engine/epoch/lost_groups.c", "(store->coord->believed & eng_bit(slot))", "false", ("unit test_lost_groups",)),

@@ -103,6 +103,7 @@ void eng_lost_taken(struct eng_coord *c)
 {
         if (c->store->options.cluster == NULL)
                 return;
+        c->believed &= ~c->next_in; /* what it loses from here on is another matter */
         c->view.back = c->next_back;
         memcpy(c->view.left, c->next_left, sizeof(c->view.left));
         c->view.lost = eng_groups_lost(c->view.map->groups, c->view.map->group_count, c->next_in);

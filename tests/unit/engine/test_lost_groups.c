@@ -779,6 +779,16 @@ static void test_believed(void **state)
         force(&sf, 1u << 3);
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         get_all(&sf, bucket, lost_keys, 100, 0);
+        assert_true(sf_wait_health(&sf, whole, NULL, 120));
+        atomic_store(&nodes.lost_writes, 0);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.lost_writes, THREE); /* the operator has said nothing of this */
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        check_outlook(&sf, THREE, THREE);
+        force(&sf, 1u << 3);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         end(&sf, bucket, 100);
 }
 
