@@ -16,7 +16,8 @@
  * one machine until the store opens again, in a cluster for a while (down.c).
  *
  * A member to which groups come because another leaves (rebalance.c) is written to already: it
- * gains them by the COMPARE step alone.
+ * gains them by the COMPARE step alone. So does a drive that comes back, once it is a member: it catches up with
+ * the groups that it speaks for, and waits for no lost one that it is yet to have.
  */
 #include "engine/resync/resync.h"
 #include "engine/epoch/epoch.h"
@@ -363,6 +364,7 @@ void eng_catch_up_consider(struct eng_store *store)
         }
         c->present |= eng_bit(catch_up->slot);
         c->caught_up &= ~eng_bit(catch_up->slot);
+        c->gained &= ~eng_bit(catch_up->slot); /* what it had gained has gone on without it */
         tell(catch_up);
         if (eng_lost_is_truth(store, catch_up->slot)) {
                 settle_next(catch_up);
@@ -385,18 +387,24 @@ void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_ma
         *promoted |= waiting;
 }
 
-/* Those that were added together are members now. One that fell out begins again. */
+/* Those that were added together are members now. One that fell out begins again; one that answers, and left since a group is lost, is stale. */
 static void waiting_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
+        const eng_mask wait = c->caught_up & c->view.joining & c->present;
         unsigned slot;
 
-        for (slot = 0; slot < store->drive_count; slot++)
-                if (c->caught_up & c->view.in & eng_bit(slot)) {
+        for (slot = 0; slot < store->drive_count; slot++) {
+                if (!(c->caught_up & ~wait & eng_bit(slot)))
+                        continue;
+                if (c->view.in & eng_bit(slot)) {
                         eng_member_state(store, slot, ENG_DRIVE_IN, "");
                         eng_down_is_in(store, slot);
+                } else if (store->members[slot].state == ENG_DRIVE_JOINING) {
+                        eng_member_state(store, slot, ENG_DRIVE_STALE, "was out while the store went on without it");
                 }
-        c->caught_up &= c->view.joining & c->present;
+        }
+        c->caught_up = wait;
 }
 
 void eng_catch_up_epoch(struct eng_store *store)
@@ -502,12 +510,15 @@ static bool copy_row(struct eng_catch_up *catch_up)
 
 /* ---- the comparison -------------------------------------------------------------------------- */
 
-/* That the drive is to have, and may not have yet. */
+/* That the drive is to have, and may not have yet. What comes to one that is back, and is not being added, it gains as a member. */
 static bool catch_up_is_wanted(const struct eng_catch_up *catch_up, unsigned pg)
 {
         const struct eng_view *view = &catch_up->store->coord->view;
+        eng_mask wanted = eng_writers(view, pg) & ~eng_speakers(view, pg);
 
-        return (eng_writers(view, pg) & ~eng_speakers(view, pg) & eng_bit(catch_up->slot)) != 0;
+        if (!catch_up->gains)
+                wanted &= view->map->groups[pg].before | view->map->adding;
+        return (wanted & eng_bit(catch_up->slot)) != 0;
 }
 
 /*

@@ -146,12 +146,14 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         eng_view_spread(store, &store->coord->view, change_over);
 }
 
-/* Whoever joins or leaves by the next epoch: a group that has a current member keeps one. */
+/* Whoever joins or leaves by the next epoch: a group that has a current member keeps one; in a cluster, one that was lost keeps its members. */
 static bool keeps_groups(const struct eng_coord *c)
 {
-        const struct eng_placement *map = c->view.map;
+        const struct eng_group *from = c->view.map->groups;
+        const unsigned count = c->view.map->group_count;
 
-        return c->next_map == NULL || eng_groups_handed_over(map->groups, c->next_map->groups, map->group_count, c->next_in);
+        return c->next_map == NULL || (eng_groups_handed_over(from, c->next_map->groups, count, c->next_in) &&
+                                       (!c->view.map->decided || eng_groups_lost_stay(from, c->next_map->groups, count, c->view.in)));
 }
 
 static void loops_quiet(struct eng_store *store, void *arg);

@@ -60,7 +60,7 @@ void eng_decided_free(struct eng_coord *c);
  */
 /* Its cluster lets groups be lost. */
 bool eng_may_lose(const struct eng_store *store);
-/* More than half of these must go on: all slots that are not removed, or given up in an epoch. */
+/* More than half of these must go on: all slots that are not removed, being added, or given up in an epoch. */
 eng_mask eng_lost_counted(const struct eng_store *store);
 /* `next` may go on behind `prev`, if need be without some groups. */
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev);

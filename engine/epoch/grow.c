@@ -193,6 +193,7 @@ static void grow_exchange(struct eng_grow *g)
         c->filling |= g->slots;
         c->lost_writes &= ~g->slots;
         c->given_up &= ~g->slots;
+        c->believed &= ~g->slots;
         c->down &= ~g->slots;
         c->view.up &= ~g->slots;
         c->present &= ~g->slots;

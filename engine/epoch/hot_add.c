@@ -303,6 +303,7 @@ static void hand_over(struct eng_hot_add *a)
                 c->lost_writes &= ~eng_bit(a->slot);
                 c->lost &= ~eng_bit(a->slot);
                 c->given_up &= ~eng_bit(a->slot);
+                c->believed &= ~eng_bit(a->slot);
                 eng_lost_no_truth(c, a->slot);
         } else if (from->log_lost && store->m > 0) { /* its frames may be gone, too: as lost.c has it at a start */
                 c->filling |= eng_bit(a->slot);

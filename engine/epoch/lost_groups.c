@@ -17,7 +17,9 @@ bool eng_may_lose(const struct eng_store *store)
 
 eng_mask eng_lost_counted(const struct eng_store *store)
 {
-        return eng_all_slots(store->drive_count) & ~(store->coord->shape.gone | store->coord->given_up);
+        const struct eng_coord *c = store->coord;
+
+        return eng_all_slots(store->drive_count) & ~(c->shape.gone | c->given_up | c->shape.adding | c->wish.adding);
 }
 
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
@@ -55,6 +57,17 @@ void eng_lost_no_truth(struct eng_coord *c, unsigned slot)
                 c->view.left[slot] |= FMT_EPOCH_NO_TRUTH;
 }
 
+/*
+ * A slot that is not in: of each lost group that it is a member of it is a truth. What is being added becomes a member of
+ * all of its groups at once, so it waits until none is lost.
+ */
+static bool lost_lets_join(const struct eng_placement *map, eng_mask adding, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot)
+{
+        if (adding & eng_bit(slot))
+                return eng_groups_lost(map->groups, map->group_count, in) == 0;
+        return eng_may_join(map->groups, map->group_count, in, left, slot);
+}
+
 void eng_lost_next(struct eng_store *store, eng_mask prev)
 {
         struct eng_coord *c = store->coord;
@@ -75,7 +88,7 @@ void eng_lost_next(struct eng_store *store, eng_mask prev)
         for (slot = 0; slot < store->drive_count; slot++) {
                 if (!(c->next_joining & eng_bit(slot)))
                         continue;
-                if (!eng_may_join(map->groups, map->group_count, c->next_in, c->next_left, slot)) {
+                if (!lost_lets_join(map, c->next_shape.adding, c->next_in, c->next_left, slot)) {
                         c->next_joining &= ~eng_bit(slot); /* it is stale again, and waits */
                         c->present &= ~eng_bit(slot);
                         c->view.up &= ~eng_bit(slot);
@@ -90,6 +103,7 @@ void eng_lost_taken(struct eng_coord *c)
 {
         if (c->store->options.cluster == NULL)
                 return;
+        c->believed &= ~c->next_in; /* what it loses from here on is another matter */
         c->view.back = c->next_back;
         memcpy(c->view.left, c->next_left, sizeof(c->view.left));
         c->view.lost = eng_groups_lost(c->view.map->groups, c->view.map->group_count, c->next_in);
@@ -132,7 +146,7 @@ bool eng_lost_may_join(struct eng_store *store, unsigned slot)
         const struct eng_view *view = &store->coord->view;
 
         take_verdict(store, slot);
-        return view->lost == 0 || eng_may_join(view->map->groups, view->map->group_count, view->in, view->left, slot);
+        return view->lost == 0 || lost_lets_join(view->map, store->coord->shape.adding, view->in, view->left, slot);
 }
 
 bool eng_lost_is_truth(const struct eng_store *store, unsigned slot)

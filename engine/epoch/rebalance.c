@@ -49,13 +49,39 @@ eng_mask eng_rebalance_promotes(const struct eng_store *store, eng_mask promoted
         return (promoted & adding) == adding ? promoted : promoted & ~adding;
 }
 
+/* Of the members of an epoch, those to which groups come because others leave, and that do not have them yet. */
+static eng_mask gaining(const struct eng_coord *c, eng_mask in)
+{
+        return c->shape.leaving == 0 ? 0 : c->view.map->gaining & in & ~c->gained;
+}
+
+/*
+ * What is leaving may go, and these go on. Not while a group is lost: who left last is looked for among its members,
+ * and by the next map these would be others, which need not have its names.
+ */
+static bool lets_go(const struct eng_store *store, eng_mask left)
+{
+        const struct eng_coord *c = store->coord;
+
+        return c->view.lost == 0 && gaining(c, left) == 0 &&
+               eng_placement_can_form(c->view.map, left, c->view.in, c->shape.leaving, store->k, store->m);
+}
+
 /* Another drive may have failed since it was asked for: then what leaves may be the last that has something. */
 static bool can_go(const struct eng_store *store, eng_mask slots, eng_mask promoted)
 {
-        const struct eng_view *view = &store->coord->view;
-        const eng_mask left = ((view->in & view->up) | promoted) & ~slots;
+        const struct eng_coord *c = store->coord;
 
-        return (view->in & slots) == 0 || eng_placement_can_form(view->map, left, view->in, slots, store->k, store->m);
+        return (slots & c->shape.leaving) == 0 || lets_go(store, ((c->view.in & c->view.up) | promoted) & ~slots);
+}
+
+/* A slot that is out, and to which groups have come that it never had, is not the truth of these, however late it left. */
+static void doubt_what_never_gained(struct eng_coord *c)
+{
+        eng_mask rest;
+
+        for (rest = gaining(c, ~c->next_in); rest != 0; rest &= rest - 1)
+                eng_lost_no_truth(c, (unsigned)__builtin_ctzll(rest));
 }
 
 void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
@@ -75,6 +101,8 @@ void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
                 next->dropping_migrated |= c->view.map->losing;
                 next->adding = 0;
         }
+        if (c->wish.gone & c->shape.leaving)
+                doubt_what_never_gained(c);
         next->gone |= c->wish.gone;
         next->adding &= ~next->gone;
         next->leaving &= ~next->gone;
@@ -142,18 +170,10 @@ void eng_rebalance_epoch(struct eng_store *store)
 
 /* ---- a drive that leaves --------------------------------------------------------------------- */
 
-static eng_mask gaining(const struct eng_store *store)
-{
-        const struct eng_coord *c = store->coord;
-
-        if (c->shape.leaving == 0)
-                return 0;
-        return c->view.map->gaining & c->view.in & c->view.up & ~c->gained;
-}
-
 int eng_rebalance_gainer(const struct eng_store *store)
 {
-        eng_mask mask = gaining(store);
+        const struct eng_coord *c = store->coord;
+        eng_mask mask = gaining(c, c->view.in & c->view.up);
 
         return mask == 0 ? -1 : __builtin_ctzll(mask);
 }
@@ -240,16 +260,14 @@ void eng_rebalance_drained(struct eng_store *store)
 void eng_rebalance_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
-        eng_mask left = c->view.in & c->view.up & ~c->shape.leaving;
         const eng_mask adding = next_adding(c);
 
         if (adding != 0 && (adding & ~(c->caught_up & c->present)) == 0 && !c->store->stopping && !c->changing && c->catch_up == NULL && c->view.writable &&
             (c->view.in & ~c->view.up) == 0)
                 eng_epoch_change(store); /* all of them become members */
-        if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->store->stopping || c->changing || c->catch_up != NULL)
+        if (c->shape.leaving == 0 || !c->drained || c->store->stopping || c->changing || c->catch_up != NULL)
                 return;
-        if (!c->view.writable || c->wish.gone != 0 ||
-            !eng_placement_can_form(c->view.map, left, c->view.in, c->shape.leaving, store->k, store->m))
+        if (!c->view.writable || c->wish.gone != 0 || !lets_go(store, c->view.in & c->view.up & ~c->shape.leaving))
                 return; /* another drive is out: when it is back */
         c->wish.gone = c->shape.leaving;
         eng_epoch_change(store);

@@ -1006,7 +1006,7 @@ static bool has_quorum(struct eng_store *store)
         d = eng_epoch_drives(chosen);
         for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
                 in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
-                all |= d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_GIVEN_UP) ? 0 : eng_bit(i);
+                all |= d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_GIVEN_UP | FMT_EPOCH_ADDING) ? 0 : eng_bit(i);
         }
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))

@@ -156,11 +156,16 @@ unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mas
 bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
 /* Of two maps, one after the other: each group that has a member in `in` by the first has one by the second. */
 bool eng_groups_handed_over(const struct eng_group *from, const struct eng_group *to, unsigned count, eng_mask in);
+/* And each that has none keeps its members: among them it is looked for who left last. */
+bool eng_groups_lost_stay(const struct eng_group *from, const struct eng_group *to, unsigned count, eng_mask in);
 /* Each group of those that are set aside has two members among those present. */
 bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present);
 /* `next` may go on without the groups that it has no member of. all: the slots that are not gone. */
 bool eng_groups_may_lose(eng_mask next, eng_mask all);
-/* A slot that is not in may join: of each lost group that it is a member of it is a truth. */
+/*
+ * A slot that is not in may join: of each lost group that it is a member of it is a truth. A group that is yet to come
+ * to it does not matter. Not for a slot that is being added, which is to have all of its groups first.
+ */
 bool eng_may_join(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot);
 /* And of some it is: it is back then. */
 bool eng_is_truth(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot);

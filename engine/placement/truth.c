@@ -63,6 +63,16 @@ bool eng_groups_handed_over(const struct eng_group *from, const struct eng_group
         return true;
 }
 
+bool eng_groups_lost_stay(const struct eng_group *from, const struct eng_group *to, unsigned count, eng_mask in)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if ((from[i].before & in) == 0 && from[i].before != to[i].before)
+                        return false;
+        return true;
+}
+
 bool eng_groups_witnessed(const struct eng_group *groups, unsigned count, eng_mask aside, eng_mask present)
 {
         unsigned i;
@@ -83,7 +93,7 @@ bool eng_may_join(const struct eng_group *groups, unsigned count, eng_mask in, c
         unsigned i;
 
         for (i = 0; i < count; i++)
-                if (((groups[i].before | groups[i].after) & eng_bit(slot)) != 0 && (groups[i].before & in) == 0 &&
+                if ((groups[i].before & eng_bit(slot)) != 0 && (groups[i].before & in) == 0 &&
                     (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0)
                         return false;
         return true;

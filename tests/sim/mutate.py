@@ -106,14 +106,14 @@ MUTATIONS = {
     "leaves-early": (
         "a drive that is removed goes before its shards are elsewhere",
         "engine/epoch/rebalance.c",
-        "if (c->shape.leaving == 0 || !c->drained || gaining",
-        "if (c->shape.leaving == 0 || gaining",
+        "if (c->shape.leaving == 0 || !c->drained || c->store->stopping",
+        "if (c->shape.leaving == 0 || c->store->stopping",
     ),
     "leaves-ungained": (
         "a drive that is removed goes before its groups are elsewhere",
         "engine/epoch/rebalance.c",
-        " || gaining(store) != 0 || c->store->stopping",
-        " || c->store->stopping",
+        "return c->view.lost == 0 && gaining(c, left) == 0 &&",
+        "return c->view.lost == 0 &&",
     ),
     "keeps-names": (
         "drives do not forget groups that went from them",

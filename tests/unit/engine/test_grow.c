@@ -271,6 +271,96 @@ static void test_caught_up_and_taken_back(void **state)
         sf_remove(&sf);
 }
 
+static uint64_t say_silent(struct eng_store *store, uint64_t slots)
+{
+        for (; slots != 0; slots &= slots - 1)
+                eng_slot_silent(store, (unsigned)__builtin_ctzll(slots), "the test says so");
+        return 0;
+}
+
+/* 1: groups are lost, and no slot that is being added joins. */
+static uint64_t lost_groups(struct eng_store *store, uint64_t arg)
+{
+        const struct eng_view *view = &store->coord->view;
+
+        return view->lost == 0 ? 0 : (view->joining & view->map->adding) == 0 ? 1 : 2;
+}
+
+static void lose_groups(struct sf *sf)
+{
+        uint64_t lost = 0;
+        unsigned i;
+
+        sf_ask(sf, say_silent, 1u | 1u << 3 | 1u << 6);
+        for (i = 0; i < 3000 && lost == 0; i++) {
+                usleep(1000);
+                lost = sf_ask(sf, lost_groups, 0);
+        }
+        assert_int_equal(lost, 1);
+}
+
+static bool groups_lost(const struct eng_health *h, void *arg)
+{
+        return h->ready && strstr(h->reason, "are lost") != NULL;
+}
+
+static bool nine_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DF_DRIVES;
+}
+
+/* Slots that are being added are no part of a pool of which more than half must go on: of nine there are six. */
+static void test_groups_lost_meanwhile(void **state)
+{
+        struct eng_new_drive drives[COUNT];
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket, drives);
+        df_service.cluster.may_lose = true;
+        add_all(&sf, drives);
+        sf_close(&sf);
+        for (i = 0; i < 9; i += 3)
+                df_service.paths[i] = "";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 60)); /* a leader that is new */
+        reopen(&sf);
+        assert_true(sf_wait_health(&sf, nine_in, NULL, 60));
+        lose_groups(&sf);
+        assert_int_equal(df_service.ended, 0);
+        for (i = 0; i < COUNT; i++)
+                format_slot(&sf, NEW + i);
+        rest(&sf, NEW + COUNT);
+        verify(&sf, bucket, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* Two that have caught up wait for a third when groups are lost: they begin anew when these are back. */
+static void test_caught_up_and_groups_lost(void **state)
+{
+        struct eng_new_drive drives[COUNT];
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket, drives);
+        df_service.cluster.may_lose = true;
+        put_some(&sf, bucket, 0, 1);
+        add_all(&sf, drives);
+        format_slot(&sf, NEW);
+        format_slot(&sf, NEW + 1);
+        assert_true(sf_wait_health(&sf, joining_two, NULL, 60));
+        lose_groups(&sf);
+        assert_true(sf_wait_health(&sf, joining_two, NULL, 60));
+        format_slot(&sf, NEW + 2);
+        rest(&sf, NEW + COUNT);
+        verify(&sf, bucket, 0);
+        assert_int_equal(df_service.ended, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static bool one_out(const struct eng_health *h, void *arg)
 {
         return h->ready && h->drives_in == DF_DRIVES - 1;
@@ -420,6 +510,8 @@ int main(void)
                 cmocka_unit_test(test_add_interrupted),
                 cmocka_unit_test(test_add_without_one),
                 cmocka_unit_test(test_caught_up_and_taken_back),
+                cmocka_unit_test(test_groups_lost_meanwhile),
+                cmocka_unit_test(test_caught_up_and_groups_lost),
                 cmocka_unit_test(test_exchange),
                 cmocka_unit_test(test_remove_node),
                 cmocka_unit_test(test_remove_dead_node),

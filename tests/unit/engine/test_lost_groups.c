@@ -521,6 +521,11 @@ static void test_removal(void **state)
         sf_remove(&sf);
 }
 
+static bool seven_is_out(const struct eng_health *h, void *arg)
+{
+        return h->drives[7].state == ENG_DRIVE_MISSING;
+}
+
 static void force(struct sf *sf, uint64_t slots)
 {
         struct eng_force_report report = {.running = true};
@@ -562,6 +567,163 @@ static void check_outlook(struct sf *sf, uint64_t missed, uint64_t doubted)
         assert_string_equal(why, "");
         eng_outlook_refuse(&outlook, 0, why);
         assert_string_not_equal(why, "");
+}
+
+static bool all_but_one_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DF_DRIVES - 1;
+}
+
+static bool at_rest(const struct eng_health *h, void *arg)
+{
+        return all_but_one_in(h, arg) && !h->healing && h->objects_below == 0;
+}
+
+static bool six_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == 6;
+}
+
+static bool six_is_out(const struct eng_health *h, void *arg)
+{
+        return h->drives[6].state == ENG_DRIVE_MISSING;
+}
+
+static uint64_t gained_now(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->gained;
+}
+
+static uint64_t gone_now(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->shape.gone;
+}
+
+/* As behind a walk that found no shard on the slot that leaves; or no walk says so for now. */
+static uint64_t set_drained(struct eng_store *store, uint64_t drained)
+{
+        store->coord->drained = drained != 0;
+        store->coord->asking_readers = drained == 0;
+        return 0;
+}
+
+static struct eng_group group_of(struct sf *sf, uint64_t bucket, const char *key)
+{
+        return sf_view(sf).map->groups[eng_pg_of_key(sf->store->pg_count, bucket, key, strlen(key))];
+}
+
+/* A name that comes to this slot of 7 and 8 when 6 is removed. */
+static void put_for(struct sf *sf, uint64_t bucket, char key[24], unsigned slot, uint64_t seed)
+{
+        unsigned i, at;
+
+        for (i = 0; i < 100000; i++) {
+                const uint16_t *order;
+
+                snprintf(key, 24, "slot%u.%u", slot, i);
+                order = eng_placement_order(sf_view(sf).map, eng_pg_of_key(sf->store->pg_count, bucket, key, strlen(key)));
+                for (at = 0; order[at] != 7 && order[at] != 8; at++)
+                        ;
+                if (group_of(sf, bucket, key).before == THREE && order[at] == slot)
+                        break;
+        }
+        assert_int_equal(sf_put(sf, 0, bucket, key, seed, SIZE, true, NULL), 0);
+}
+
+/* Slot 6 is dead, and is removed: 7 has what comes to it, 8 does not give its names, and lacks one of the lost keys. */
+static void begin_removal(struct sf *sf, uint64_t *bucket)
+{
+        uint64_t number;
+        unsigned i;
+
+        begin(sf, bucket);
+        put_for(sf, *bucket, lost_keys[0], 8, 100);
+        put_for(sf, *bucket, lost_keys[1], 7, 101);
+        atomic_store(&nodes.no_names, 1u << 8);
+        sf_ask(sf, fall_silent, 1u << 6);
+        assert_true(sf_wait_health(sf, six_is_out, NULL, 30));
+        assert_int_equal(eng_drive_remove(sf->store, 6, &number), 0);
+        for (i = 0; i < 3000 && sf_ask(sf, gained_now, 0) != 1u << 7; i++)
+                usleep(10000);
+        assert_int_equal(sf_ask(sf, gained_now, 0), 1u << 7);
+        wait_catch_up(sf, 1);
+        sf_ask(sf, set_drained, 1);
+        assert_true(group_of(sf, *bucket, lost_keys[0]).after == (1u | 1u << 3 | 1u << 8));
+        assert_true(group_of(sf, *bucket, lost_keys[1]).after == (1u | 1u << 3 | 1u << 7));
+}
+
+static void end_removal(struct sf *sf, uint64_t bucket)
+{
+        get_all(sf, bucket, lost_keys, 100, 0);
+        assert_true(sf_wait_health(sf, six_is_removed, NULL, 120));
+        get_all(sf, bucket, lost_keys, 100, 0);
+        df_check_objects(sf, bucket);
+        assert_int_equal(df_service.ended, 0);
+        sf_close(sf);
+        sf_remove(sf);
+}
+
+/* The last that is yet to gain groups falls silent while these are lost: the removal does not end with it, and makes it no truth. */
+static void test_removal_waits(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin_removal(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1u | 1u << 3);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        wait_catch_up(&sf, 0);
+        sf_ask(&sf, fall_silent, 1u << 8);
+        assert_true(sf_wait_health(&sf, eight_is_out, NULL, 30));
+        usleep(300000);
+        assert_int_equal(sf_ask(&sf, gone_now, 0), 0);
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, 1u << 6);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        end_removal(&sf, bucket);
+}
+
+/* Members of one lost group that another is yet to come to, and the other way round: neither waits for the other. */
+static void test_no_circle_in_a_removal(void **state)
+{
+        uint64_t bucket, number;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        atomic_store(&nodes.no_names, eng_all_slots(DF_DRIVES));
+        sf_ask(&sf, fall_silent, 1u << 6);
+        assert_true(sf_wait_health(&sf, six_is_out, NULL, 30));
+        assert_int_equal(eng_drive_remove(sf.store, 6, &number), 0);
+        wait_catch_up(&sf, 1);
+        sf_ask(&sf, fall_silent, 1u | 1u << 3);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        sf_ask(&sf, fall_silent, 1u << 7);
+        usleep(300000);
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, 1u << 6);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        end_removal(&sf, bucket);
+}
+
+/* What fell silent before it had gained its groups, together with one that has them, is no truth of these when the other is given up. */
+static void test_never_gained(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin_removal(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1u << 3 | 1u << 8);
+        assert_true(sf_wait_health(&sf, six_is_removed, NULL, 60));
+        sf_ask(&sf, fall_silent, 1);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        check_outlook(&sf, 1, 0);
+        force(&sf, 1);
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, 1u << 3 | 1u << 6);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 4));
+        atomic_store(&nodes.silent, 1u << 6);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        end_removal(&sf, bucket);
 }
 
 /* Those that left last are gone for good: by the operator's word, who left before them is the truth. They stay out. */
@@ -617,7 +779,51 @@ static void test_believed(void **state)
         force(&sf, 1u << 3);
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         get_all(&sf, bucket, lost_keys, 100, 0);
+        assert_true(sf_wait_health(&sf, whole, NULL, 120));
+        atomic_store(&nodes.lost_writes, 0);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.lost_writes, THREE); /* the operator has said nothing of this */
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        check_outlook(&sf, THREE, THREE);
+        force(&sf, 1u << 3);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         end(&sf, bucket, 100);
+}
+
+static void check_no_differing(struct sf *sf)
+{
+        struct eng_heal_report *heal = malloc(2 * sizeof(*heal));
+
+        eng_heal_read(sf->store, &heal[0], &heal[1]);
+        assert_int_equal(heal[0].differing_names, 0);
+        free(heal);
+}
+
+/* What had gained its groups, and was out since, gains them anew: changes have come meanwhile. */
+static void test_gained_and_gone(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin_removal(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1u << 7);
+        assert_true(sf_wait_health(&sf, seven_is_out, NULL, 30));
+        sf_ask(&sf, set_drained, 0);
+        put_all(&sf, bucket, lost_keys, 300, 0);
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, 1u << 6);
+        assert_true(sf_wait_health(&sf, all_but_one_in, NULL, 60));
+        sf_ask(&sf, set_drained, 1);
+        assert_true(sf_wait_health(&sf, six_is_removed, NULL, 120));
+        assert_true(sf_wait_health(&sf, at_rest, NULL, 120));
+        check_no_differing(&sf); /* no member counted before it had all names */
+        sf_ask(&sf, fall_silent, 1u | 1u << 3);
+        assert_true(sf_wait_health(&sf, six_in, NULL, 30));
+        get_all(&sf, bucket, lost_keys, 300, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
 }
 
 int main(void)
@@ -628,6 +834,7 @@ int main(void)
                 cmocka_unit_test(test_verdict),       cmocka_unit_test(test_starts),
                 cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
                 cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),     cmocka_unit_test(test_removal),
+                cmocka_unit_test(test_removal_waits), cmocka_unit_test(test_no_circle_in_a_removal), cmocka_unit_test(test_never_gained), cmocka_unit_test(test_gained_and_gone),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

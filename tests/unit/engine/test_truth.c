@@ -83,6 +83,17 @@ static void test_who_may_join(void **state)
         assert_false(eng_may_join(groups, 4, D, left, 0) || eng_may_join(groups, 4, D, left, 1));
 }
 
+/* What is yet to come to a slot does not keep it out: A is to speak for DB, and D for AC, when C and B have gone. */
+static void test_yet_to_come(void **state)
+{
+        const struct eng_group groups[] = {{A | C, A | D}, {D | B, D | A}};
+
+        leave(9, 3, 3, 9);
+        assert_true(eng_may_join(groups, 2, 0, left, 0) && eng_is_truth(groups, 2, 0, left, 0));
+        assert_true(eng_may_join(groups, 2, 0, left, 3) && eng_is_truth(groups, 2, 0, left, 3));
+        assert_false(eng_may_join(groups, 2, 0, left, 1) || eng_may_join(groups, 2, 0, left, 2));
+}
+
 /* Whatever left whenever: of the slots that are out, those that left last may join. */
 static void test_no_circle(void **state)
 {
@@ -103,7 +114,8 @@ static void test_no_circle(void **state)
                 }
                 for (i = 0; i < 40; i++) {
                         seed = eng_hash(&seed, sizeof(seed), i);
-                        groups[i].before = groups[i].after = eng_bit(seed % 10) | eng_bit(seed / 16 % 10) | eng_bit(seed / 256 % 10);
+                        groups[i].before = eng_bit(seed % 10) | eng_bit(seed / 16 % 10) | eng_bit(seed / 256 % 10);
+                        groups[i].after = eng_bit(seed / 16 % 10) | eng_bit(seed / 256 % 10) | eng_bit(seed / 4096 % 10);
                 }
                 last = eng_truth_of(eng_all_slots(10) & ~in, left);
                 for (; last != 0; last &= last - 1)
@@ -133,6 +145,9 @@ static void test_handed_over(void **state)
         assert_true(eng_groups_handed_over(from, to, 2, A | C));
         assert_false(eng_groups_handed_over(from, to, 2, A | D)); /* C has not caught up */
         assert_true(eng_groups_handed_over(from, to, 2, D));      /* lost before */
+        assert_true(eng_groups_lost_stay(from, from, 2, 0));
+        assert_true(eng_groups_lost_stay(from, to, 2, A));        /* CD is, and stays as it is */
+        assert_false(eng_groups_lost_stay(from, to, 2, C | D));   /* AB is */
 }
 
 /* Those that say that one lost writes: two members of each of its groups. Others' groups, lost ones too, do not matter. */
@@ -151,7 +166,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_who_left_last),
                 cmocka_unit_test(test_witnesses), cmocka_unit_test(test_no_truth),
-                cmocka_unit_test(test_who_may_join),
+                cmocka_unit_test(test_who_may_join), cmocka_unit_test(test_yet_to_come),
                 cmocka_unit_test(test_no_circle),
                 cmocka_unit_test(test_what_may_be_lost),
                 cmocka_unit_test(test_handed_over),
