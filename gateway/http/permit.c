@@ -56,16 +56,28 @@ static bool permit_asked(const struct gw_ask *ask, char *why)
         return service->permits != NULL ? service->permits(ask, root != NULL, why) : root != NULL;
 }
 
+bool gw_ask_decided(const struct gw_ask *ask)
+{
+        const struct eng_store *of = ask->found != NULL ? ask->found->store : ask->loop->gw->store;
+
+        if (ask->req == NULL || gw_decision_is_current(ask->req, ask->access_key, of))
+                return true;
+        ask->req->undecided = true;
+        return false;
+}
+
 bool gw_permit(const struct gw_ask *asked, char *why)
 {
         struct gw_ask ask = *asked;
+        bool permitted;
 
         if (why != NULL)
                 *why = '\0';
         gw_ask_bucket(&ask);
         if (ask.bucket_id != 0 && (ask.found == NULL || ask.found->id != ask.bucket_id))
                 return false; /* no policy of that other bucket is about what was found (P22) */
-        return permit_asked(&ask, why);
+        permitted = permit_asked(&ask, why);
+        return gw_ask_decided(&ask) && permitted;
 }
 
 /* Where an object's ACL counts, its owner may be another whatever is said now: only the second answer counts. */

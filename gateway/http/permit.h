@@ -21,7 +21,7 @@ enum gw_look {
 struct gw_ask {
         struct gw_loop *loop;
         const char *access_key;       /* of whoever signed; NULL: nobody has */
-        const struct gw_request *req; /* conditions are about it; NULL: a batch on an RDMA session */
+        struct gw_request *req;       /* conditions are about it; NULL: a batch on an RDMA session */
         const char *permission;       /* as IAM names it */
         struct s3_str bucket, key;    /* absent: of none */
         struct s3_str resource;       /* its ARN, of what is in no bucket: a user, for example; absent: the bucket's or key's */
@@ -53,6 +53,11 @@ enum gw_permitted gw_permit_early(struct gw_ask *ask, char *why);
 void gw_ask_found(struct gw_ask *ask, uint64_t bucket_id, const struct eng_object *object, bool by_version);
 /* Looks the bucket up, once for all who decide. */
 void gw_ask_bucket(struct gw_ask *ask);
+/*
+ * Behind a decision. False: it was made by a copy that may be old, of users or of the bucket, so it counts for nothing: the
+ * request is undecided, which makes its answer 503. Always true for a batch on an RDMA session, which asks itself (entry.c).
+ */
+bool gw_ask_decided(const struct gw_ask *ask);
 /* Whether what needs this permission changes something in the store. Pure. */
 bool gw_changes(const char *permission);
 

@@ -256,19 +256,24 @@ int gw_pool_of_new(struct gw_gateway *gw, struct s3_str name, unsigned *number, 
  * Root of the settings and those who do not sign are nobody of the directory. The bucket that was found in another pool is what
  * it is without the directory, so they are served while the first pool has no leader.
  */
-static bool answer_needs_directory(const struct gw_request *req)
+static bool is_of_directory(const struct gw_request *req, const char *access_key)
 {
-        if (req->store == req->loop->gw->store || req->bucket_id == 0)
-                return true;
-        if (req->access_key != NULL)
-                return req->temporary != NULL || gw_credentials_find(req->loop, req->access_key) == NULL;
+        if (access_key != NULL)
+                return req->temporary != NULL || gw_credentials_find(req->loop, access_key) == NULL;
         return !req->anonymous;
+}
+
+bool gw_decision_is_current(const struct gw_request *req, const char *access_key, const struct eng_store *of)
+{
+        const struct eng_store *directory = req->loop->gw->store;
+
+        return eng_is_current(of) && (of == directory || !is_of_directory(req, access_key) || eng_is_current(directory));
 }
 
 bool gw_answer_is_current(const struct gw_request *req)
 {
         if (req->undecided || (req->lists_all && gw_buckets_known(req->loop->gw) != 0))
                 return false;
-        return eng_is_current(req->store) && (req->also == NULL || eng_is_current(req->also)) &&
-               (!answer_needs_directory(req) || eng_is_current(req->loop->gw->store));
+        return (req->also == NULL || eng_is_current(req->also)) && eng_is_current(req->store) &&
+               gw_decision_is_current(req, req->access_key, req->bucket_id != 0 ? req->store : req->loop->gw->store);
 }

@@ -49,6 +49,11 @@ int gw_buckets_known(struct gw_gateway *gw);
  */
 int gw_pool_of_new(struct gw_gateway *gw, struct s3_str name, unsigned *number, bool *said);
 
+/*
+ * What was decided for whoever signed with this key (NULL: nobody) was current when it was read: who that is, and what the pool
+ * `of` says of a bucket. The first pool: of none.
+ */
+bool gw_decision_is_current(const struct gw_request *req, const char *access_key, const struct eng_store *of);
 /* What an answer to this request says was current when it was read. Any answer but a refusal for want of a leader. */
 bool gw_answer_is_current(const struct gw_request *req);
 

@@ -21,7 +21,7 @@ struct gw_request;
 struct gw_entry {
         unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
-        const struct gw_request *req; /* whose entry it is; NULL: that of a batch on an RDMA session */
+        struct gw_request *req; /* whose entry it is; NULL: that of a batch on an RDMA session */
         const char *access_key;       /* until it is known, as the message's strings */
         struct s3_str bucket, key, version_id; /* key, version_id: of the message */
         bool object_decides;          /* let in if the object is such: asked again once it is found */

@@ -28,7 +28,7 @@ bool gw_rights_service(struct gw_loop *loop, const char *service, const struct e
  * Who asks, as logs name them: the canonical id of an account, or the ARN of a user or session. Returns its
  * length; 0: nobody, or it does not fit. owner: loop
  */
-size_t gw_rights_requester(const struct gw_request *req, char *out, size_t size);
+size_t gw_rights_requester(struct gw_request *req, char *out, size_t size);
 
 /* A managed policy that is always there. */
 struct gw_canned {

@@ -92,7 +92,7 @@ bool gw_rights_service(struct gw_loop *loop, const char *service, const struct e
         return acc_decide(&policies, &request).allowed;
 }
 
-size_t gw_rights_requester(const struct gw_request *req, char *out, size_t size)
+size_t gw_rights_requester(struct gw_request *req, char *out, size_t size)
 {
         struct gw_ask ask = {.loop = req->loop, .access_key = req->access_key, .req = req};
         struct s3_str name = {NULL, 0};

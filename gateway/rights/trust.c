@@ -48,5 +48,5 @@ bool gw_rights_trust(const struct gw_ask *ask, const struct gw_trust *trust, cha
                         acc_verdict_message(&verdict, &request, why, GW_WHY_MAX);
         }
         gw_who_put(&who);
-        return verdict.allowed;
+        return gw_ask_decided(ask) && verdict.allowed;
 }

@@ -56,12 +56,12 @@ bool gw_blocks_public_acls(struct eng_store *store, uint64_t bucket)
 
 /* ---- accounts -------------------------------------------------------------------------------- */
 
-static bool writer_of(const struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1])
+static bool writer_of(struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1])
 {
         return gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account);
 }
 
-void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1])
+void gw_request_owner(struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1])
 {
         const struct eng_bucket *bucket;
 
@@ -147,7 +147,7 @@ static bool acl_says_nothing(struct gw_request *req, const struct s3_acl *acl, c
 }
 
 /* Who owns what this request writes. */
-static void owner_of_write(const struct gw_request *req, enum gw_ownership mode, char account[GW_ACCOUNT_ID_LEN + 1])
+static void owner_of_write(struct gw_request *req, enum gw_ownership mode, char account[GW_ACCOUNT_ID_LEN + 1])
 {
         bool gives = s3_str_eq(gw_header(req, "x-amz-acl"), S3_STR("bucket-owner-full-control"));
 

@@ -19,7 +19,7 @@ bool gw_ignores_public_acls(struct eng_store *store, uint64_t bucket);
 bool gw_blocks_public_acls(struct eng_store *store, uint64_t bucket);
 
 /* The account that owns the request's bucket; of none: whoever asks. "": nobody. */
-void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1]);
+void gw_request_owner(struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1]);
 
 /* The request has x-amz-acl or x-amz-grant-*. */
 bool gw_acl_headers_given(const struct gw_request *req);

@@ -136,7 +136,7 @@ void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
  */
 void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about);
 /* The account that owns the request's bucket; of none: that of whoever asks. */
-void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
+void gw_owner_xml(struct gw_request *req, struct s3_xml *xml, const char *element);
 
 /*
  * Places in listings as opaque text: hex of the name and a check. NULL: no memory. -EINVAL: not one

@@ -84,7 +84,7 @@ bool gw_plain_check(struct gw_request *req, const char *prefix)
 
 /* ---- who and which --------------------------------------------------------------------------- */
 
-void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element)
+void gw_owner_xml(struct gw_request *req, struct s3_xml *xml, const char *element)
 {
         char account[GW_ACCOUNT_ID_LEN + 1];
         const char *title;

@@ -32,6 +32,7 @@
 static int site_port; /* that requests go to */
 static const char *site_access = ACCESS_KEY, *site_secret = SECRET_KEY; /* of what is signed */
 static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
+static const char *site_service = "s3"; /* of what is signed */
 
 static int listen_any(int *port)
 {
@@ -124,7 +125,7 @@ static void send_text(int fd, const char *text)
 static size_t signed_head(char *out, size_t cap, const char *method, const char *target, const struct s3_header *amz,
                           unsigned amz_count, const char *more)
 {
-        char date[S3_DATE_AMZ_SIZE], authorization[1024];
+        char date[S3_DATE_AMZ_SIZE], day[9], authorization[1024];
         const char *question = strchr(target, '?');
         int64_t now = lp_wall_ms();
         struct s3_signer signer;
@@ -151,6 +152,9 @@ static size_t signed_head(char *out, size_t cap, const char *method, const char 
                         headers[request.header_count++] = amz[i];
         }
         s3_signer_init(&signer, s3_str_of(site_access), s3_str_of(site_secret), site_region, now);
+        signer.service = site_service;
+        snprintf(day, sizeof(day), "%.8s", date);
+        s3_signing_key_derive(s3_str_of(site_secret), day, site_region, site_service, &signer.key);
         assert_true(s3_sign_headers(&request, &signer, authorization, sizeof(authorization), NULL) > 0);
         len = (size_t)snprintf(out, cap, "%s %s HTTP/1.1\r\n", method, target);
         for (size_t i = 0; i < request.header_count; i++)

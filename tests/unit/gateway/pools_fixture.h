@@ -115,8 +115,8 @@ static int begin_alone(void **state)
         return 0;
 }
 
-/* The first pool's leader is another process. */
-static int begin_first_home(void **state)
+/* The first pool's leader is another process; the gateway knows the other one, or does not. */
+static int begin_home(bool add_other)
 {
         open_leader();
         hf_open(&hf, &leader, 1);
@@ -125,8 +125,18 @@ static int begin_first_home(void **state)
         other = &plain[0];
         assert_int_equal(sf_open_beside(other, first, true), 0);
         assert_true(sf_wait_health(other, so_whole, NULL, 20));
-        site_begin(true);
+        site_begin(add_other);
         return 0;
+}
+
+static int begin_first_home(void **state)
+{
+        return begin_home(true);
+}
+
+static int begin_home_alone(void **state)
+{
+        return begin_home(false);
 }
 
 /* The other pool's is. */
@@ -316,7 +326,7 @@ static void make_user(struct sf *sf)
 {
         struct gw_pair policy = {.name = "own",
                                  .text = "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":"
-                                         "\"s3:*\",\"Resource\":\"*\"}]}"};
+                                         "\"*\",\"Resource\":\"*\"}]}"};
         struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .of = "alice", .name = USER_KEY},
                                 .owner = GW_FIRST_ACCOUNT,
                                 .sealed = USER_SECRET,
