@@ -17,7 +17,6 @@
 #include "cluster_node.h"
 
 #define CL_REPORT_MAX      (192u << 10) /* of its value in etcd */
-#define CL_RESEED_NODES    24u         /* one transaction writes them all */
 #define CL_RESEED_BOOTS    4096u       /* above all boot numbers that are known: nobody starts so often unseen */
 #define CL_RESEED_LINES    96u
 #define CL_RESEED_ASK_NS   (5ull * 1000 * 1000 * 1000) /* that nodes have to report by themselves */
@@ -97,18 +96,19 @@ const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, 
 /* What the operator gives up. */
 struct cl_reseed_wish {
         unsigned node_count;
-        uint16_t nodes[CL_RESEED_NODES];
+        uint16_t nodes[CL_NODE_LAST];
         uint64_t slots[CL_POOLS_MAX + 1]; /* of each pool, by number */
 };
 
 /* What etcd and the nodes have said. */
 struct cl_reseed_found {
         unsigned count;
-        struct cl_report *reports; /* by node; CL_RESEED_NODES of them */
+        struct cl_report *reports;
         bool has_format, has_request;
         struct cl_format format, request;
         int64_t format_revision, request_revision, config_revision[CL_POOLS_MAX + 1];
-        uint64_t boots[CL_NODE_LAST + 1]; /* that etcd has */
+        struct cl_boot boots[CL_NODE_LAST + 1]; /* that etcd has; 0: none, or it makes no sense */
+        int64_t boot_revision[CL_NODE_LAST + 1];
 };
 
 /* What a pool is to have. */
@@ -132,6 +132,7 @@ struct cl_reseed_plan {
         bool has_cluster_id;
         uint8_t cluster_id[CL_ID];
         uint64_t boots[CL_NODE_LAST + 1]; /* 0: none is written */
+        uint8_t claim[CL_ID];             /* that boot numbers of this request have, by which a later run knows them */
         char switches[CL_SWITCHES_MAX];
         unsigned line_count;
         char lines[CL_RESEED_LINES][CL_TEXT_MAX]; /* for the operator */
@@ -164,8 +165,10 @@ struct cl_reseed {
         struct lp_loop *loop;
         uint64_t until, ask_at;
         bool asked, written;
-        struct cl_compare compares[2 + CL_POOLS_MAX];
-        char compare_keys[2 + CL_POOLS_MAX][CL_KEY_NAME_MAX];
+        unsigned report_room, next_node;
+        struct cl_compare compares[CL_COMPARES_MAX];
+        char compare_keys[CL_COMPARES_MAX][CL_KEY_NAME_MAX];
+        unsigned compare_count;
         struct cl_op ops[CL_OPS_MAX];
         unsigned op_count;
         char told[CL_TEXT_MAX], prefix[CL_KEY_NAME_MAX], request_key[CL_KEY_NAME_MAX], reports_key[CL_KEY_NAME_MAX];
@@ -175,7 +178,7 @@ struct cl_reseed {
         } texts[CL_OPS_MAX];
 };
 void cl_reseed(struct cl_reseed *reseed);
-/* After done(). */
+/* After done(); nothing if it was not begun. */
 void cl_reseed_free(struct cl_reseed *reseed);
 
 #endif
