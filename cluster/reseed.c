@@ -1,13 +1,15 @@
 /*
- * reseed.c - etcd is written anew: reads what nodes have reported, asks them to fence their drives, and writes all in
- * one transaction. On one loop.
+ * reseed.c - etcd is written anew: reads what nodes have reported, asks them to fence their drives, and writes: numbers
+ * of nodes first, 31 in a transaction, then all else in one. On one loop.
  *
  *   READ <-----------+        the plan cannot be made yet: again, until the time is over
  *    |  plan         | pause
  *    +-> ASK --------+        CAS of reseed/request: nodes fence, and report again
- *    +-> WRITE -> READ        the transaction compares what was read; READ finds what became of it
+ *    +-> NUMBERS -> READ      each compares the request, and the boot numbers that were read
+ *          +-> WRITE -> READ  the last one compares the request, format and configurations; READ finds what became of it
  *
- * Nothing is there half: before the transaction etcd has what it had, and a request that the next run takes up.
+ * Nothing is there half: before the last transaction etcd has what it had, with higher boot numbers, and a request that
+ * the next run takes up.
  */
 #include "cluster_reseed.h"
 
@@ -19,6 +21,9 @@
 
 #define RESEED_PAUSE_NS (250ull * 1000 * 1000)
 #define RESEED_MS_NS    (1000ull * 1000)
+#define RESEED_NUMBERS  (CL_COMPARES_MAX - 1) /* nodes of a transaction, beside the request */
+
+_Static_assert(2 * RESEED_NUMBERS <= CL_OPS_MAX, "boots/N and nodes/N");
 
 static void reseed_end(struct cl_reseed *r, int rv, const char *text)
 {
@@ -47,7 +52,7 @@ static void found_add_report(struct cl_reseed_found *found, unsigned number, con
 {
         struct cl_report *report = &found->reports[found->count];
 
-        if (found->count == CL_RESEED_NODES || cl_report_read(key->value.data, key->value.len, report) != 0 || report->node != number)
+        if (cl_report_read(key->value.data, key->value.len, report) != 0 || report->node != number)
                 return; /* as if it had not reported: it does so again */
         found->count++;
 }
@@ -55,8 +60,6 @@ static void found_add_report(struct cl_reseed_found *found, unsigned number, con
 /* What makes no sense is as if it were not there: it is what is written anew. */
 static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
 {
-        struct cl_boot boot;
-
         switch (kind) {
         case CL_KEY_FORMAT:
                 found->has_format = cl_format_read(key->value.data, key->value.len, &found->format) == 0;
@@ -67,7 +70,9 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
                         found->config_revision[number] = key->mod_revision;
                 break;
         case CL_KEY_BOOT:
-                found->boots[number] = cl_boot_read(key->value.data, key->value.len, &boot) == 0 ? boot.boot : 0;
+                if (cl_boot_read(key->value.data, key->value.len, &found->boots[number]) != 0)
+                        found->boots[number].boot = 0;
+                found->boot_revision[number] = key->mod_revision;
                 break;
         case CL_KEY_RESEED:
                 found->has_request = cl_format_read(key->value.data, key->value.len, &found->request) == 0;
@@ -84,13 +89,32 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
         }
 }
 
-static void reseed_take(struct cl_reseed *r, const struct cl_keys *keys)
+static int reseed_make_room(struct cl_reseed *r, const struct cl_keys *keys)
 {
+        enum cl_key_kind kind;
+        unsigned number, count = 0;
+        size_t i;
+
+        for (i = 0; i < keys->count; i++)
+                count += cl_key_parse(r->cluster, keys->at[i].key.data, keys->at[i].key.len, &kind, &number) && kind == CL_KEY_REPORT;
+        if (count <= r->report_room)
+                return 0;
+        cl_reseed_free(r);
+        r->found.reports = calloc(count, sizeof(*r->found.reports));
+        r->report_room = r->found.reports != NULL ? count : 0;
+        return r->found.reports != NULL ? 0 : -ENOMEM;
+}
+
+static int reseed_take(struct cl_reseed *r, const struct cl_keys *keys)
+{
+        int rv = reseed_make_room(r, keys);
         struct cl_report *reports = r->found.reports;
         enum cl_key_kind kind;
         unsigned number;
         size_t i;
 
+        if (rv != 0)
+                return rv;
         memset(&r->found, 0, sizeof(r->found));
         r->found.reports = reports;
         for (i = 0; i < keys->count; i++)
@@ -98,6 +122,7 @@ static void reseed_take(struct cl_reseed *r, const struct cl_keys *keys)
                         found_add(&r->found, kind, number, &keys->at[i]);
         if (r->found.has_format && r->found.has_request && r->found.request.generation <= r->found.format.generation)
                 r->found.has_request = false; /* of a reseed that has ended */
+        return 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -126,7 +151,7 @@ static bool write_node(struct cl_reseed *r, unsigned number)
         size_t len;
         unsigned i;
 
-        lp_random(boot.claim, sizeof(boot.claim));
+        memcpy(boot.claim, plan->claim, CL_ID);
         len = cl_boot_write(&boot, write_room(r));
         write_put(r, CL_KEY_BOOT, number, len);
         for (i = 0; len > 0 && i < r->found.count; i++) {
@@ -187,9 +212,6 @@ static bool write_new_etcd(struct cl_reseed *r)
         len = cl_format_write(&r->format, write_room(r));
         ok &= len > 0;
         write_put(r, CL_KEY_FORMAT, 0, len);
-        for (i = 1; ok && i <= CL_NODE_LAST; i++)
-                if (r->plan.boots[i] != 0)
-                        ok = write_node(r, i);
         ok = ok && write_node_names(r);
         if (r->plan.switches[0] != '\0') {
                 len = (size_t)snprintf(write_room(r), CL_JSON_MAX, "%s", r->plan.switches);
@@ -203,13 +225,49 @@ static bool write_new_etcd(struct cl_reseed *r)
         return ok;
 }
 
-static void reseed_compare(struct cl_reseed *r, unsigned i, enum cl_key_kind kind, unsigned number, int64_t revision, char *key)
+static void txn_compare(struct cl_reseed *r, enum cl_key_kind kind, unsigned number, int64_t revision)
 {
+        char *key = r->compare_keys[r->compare_count];
+
         cl_key_name(r->cluster, kind, number, key);
-        r->compares[i] = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = {key, strlen(key)}, .number = revision};
+        r->compares[r->compare_count++] = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = {key, strlen(key)}, .number = revision};
 }
 
 static void reseed_ask(struct cl_reseed *r);
+
+/* Each transaction has effect only while the request that was read is the one. */
+static void txn_begin(struct cl_reseed *r)
+{
+        r->op_count = r->compare_count = 0;
+        txn_compare(r, CL_KEY_RESEED, 0, r->found.request_revision);
+}
+
+static void txn_submit(struct cl_reseed *r, void (*done)(struct cl_request *request))
+{
+        memset(&r->request, 0, sizeof(r->request));
+        r->request.kind = CL_TXN;
+        r->request.compares = r->compares;
+        r->request.compare_count = r->compare_count;
+        r->request.success = r->ops;
+        r->request.success_count = r->op_count;
+        r->request.done = done;
+        cl_etcd_submit(r->etcd, &r->request);
+}
+
+static void txn_failed(struct cl_reseed *r)
+{
+        const struct cl_request *request = &r->request;
+        const bool sure = request->outcome == CL_FAILED_SURE && request->error != -ETIMEDOUT && request->error != -EHOSTUNREACH;
+
+        if (request->outcome != CL_DONE && (sure || lp_now(r->loop) >= r->until))
+                reseed_end(r, request->error, request->text);
+        else if (request->outcome != CL_DONE)
+                reseed_wait(r, request->text);
+        else if (lp_now(r->loop) >= r->until)
+                reseed_end(r, -EAGAIN, "etcd has changed again and again: give the command again, it goes on from here");
+        else
+                reseed_wait(r, "etcd has changed meanwhile: it is read again");
+}
 
 static void reseed_written(struct cl_request *request)
 {
@@ -219,40 +277,67 @@ static void reseed_written(struct cl_request *request)
                 reseed_end(r, 0, "");
                 return;
         }
-        if (request->outcome == CL_FAILED_SURE && request->error != -ETIMEDOUT && request->error != -EHOSTUNREACH) {
-                reseed_end(r, request->error, request->text);
-                return;
-        }
-        reseed_wait(r, request->outcome == CL_DONE ? "etcd has changed meanwhile: it is read again" : request->text);
+        txn_failed(r);
 }
 
 static void reseed_write(struct cl_reseed *r)
 {
-        char(*keys)[CL_KEY_NAME_MAX] = r->compare_keys;
         unsigned i;
 
         r->format = r->found.request;
-        r->op_count = 0;
+        txn_begin(r);
         if (!write_new_etcd(r)) {
                 reseed_end(r, -ENOMEM, "out of memory");
                 return;
         }
-        reseed_compare(r, 0, CL_KEY_RESEED, 0, r->found.request_revision, keys[0]);
-        reseed_compare(r, 1, CL_KEY_FORMAT, 0, r->found.format_revision, keys[1]);
+        txn_compare(r, CL_KEY_FORMAT, 0, r->found.format_revision);
         for (i = 0; i < r->plan.pool_count; i++) {
                 const unsigned number = r->plan.pools[i].number;
 
-                reseed_compare(r, 2 + i, CL_KEY_CONFIG, number, r->found.config_revision[number], keys[2 + i]);
+                txn_compare(r, CL_KEY_CONFIG, number, r->found.config_revision[number]);
         }
         r->written = true;
-        memset(&r->request, 0, sizeof(r->request));
-        r->request.kind = CL_TXN;
-        r->request.compares = r->compares;
-        r->request.compare_count = 2 + r->plan.pool_count;
-        r->request.success = r->ops;
-        r->request.success_count = r->op_count;
-        r->request.done = reseed_written;
-        cl_etcd_submit(r->etcd, &r->request);
+        txn_submit(r, reseed_written);
+}
+
+static void reseed_write_numbers(struct cl_reseed *r);
+
+static void numbers_written(struct cl_request *request)
+{
+        struct cl_reseed *r = container_of(request, struct cl_reseed, request);
+
+        if (request->outcome == CL_DONE && request->answer->succeeded)
+                reseed_write_numbers(r);
+        else
+                txn_failed(r);
+}
+
+/*
+ * Of the next nodes; when all have theirs, all else. A process that has not noticed the request may take a boot number
+ * meanwhile: none is put below it, so each is given once.
+ */
+static void reseed_write_numbers(struct cl_reseed *r)
+{
+        txn_begin(r);
+        for (; r->next_node <= CL_NODE_LAST && r->compare_count < CL_COMPARES_MAX; r->next_node++) {
+                if (r->plan.boots[r->next_node] == 0)
+                        continue;
+                if (!write_node(r, r->next_node)) {
+                        reseed_end(r, -ENOMEM, "out of memory");
+                        return;
+                }
+                txn_compare(r, CL_KEY_BOOT, r->next_node, r->found.boot_revision[r->next_node]);
+        }
+        if (r->op_count == 0)
+                reseed_write(r);
+        else
+                txn_submit(r, numbers_written);
+}
+
+static void reseed_begin_writing(struct cl_reseed *r)
+{
+        r->next_node = 1;
+        reseed_write_numbers(r);
 }
 
 /* ---- the request ----------------------------------------------------------------------------- */
@@ -333,7 +418,7 @@ static void reseed_step(struct cl_reseed *r)
         else if (!r->found.has_request || plan->outdated)
                 reseed_request(r);
         else if (plan->fenced)
-                reseed_write(r);
+                reseed_begin_writing(r);
         else if (over)
                 reseed_end(r, -ETIMEDOUT, "not all nodes have fenced their drives: give the command again, it goes on from here");
         else
@@ -345,8 +430,10 @@ static void reseed_read(struct cl_request *request)
         struct cl_reseed *r = container_of(request, struct cl_reseed, request);
 
         if (request->outcome == CL_DONE) {
-                reseed_take(r, &request->answer->ranges[0]);
-                reseed_step(r);
+                if (reseed_take(r, &request->answer->ranges[0]) == 0)
+                        reseed_step(r);
+                else
+                        reseed_end(r, -ENOMEM, "out of memory");
         } else if (lp_now(r->loop) >= r->until || request->error == -EACCES || request->error == -EINVAL) {
                 reseed_end(r, request->error, request->text);
         } else {
@@ -376,11 +463,6 @@ void cl_reseed(struct cl_reseed *r)
         cl_key_prefix(r->cluster, r->prefix);
         cl_key_name(r->cluster, CL_KEY_RESEED, 0, r->request_key);
         snprintf(r->reports_key, sizeof(r->reports_key), "%.100sreseed/nodes/", r->prefix);
-        r->found.reports = calloc(CL_RESEED_NODES, sizeof(*r->found.reports));
-        if (r->found.reports == NULL) {
-                reseed_end(r, -ENOMEM, "out of memory");
-                return;
-        }
         reseed_more_time(r);
         r->ask_at = lp_now(r->loop) + CL_RESEED_ASK_NS;
         reseed_ask(r);

@@ -304,11 +304,23 @@ static void plan_generation(struct planning *p)
         lp_random(&p->out->next.random, sizeof(p->out->next.random));
 }
 
+/* Above what etcd has. What this request has put there stays, however often it is taken up. */
+static uint64_t above_etcd(const struct planning *p, const struct cl_boot *boot)
+{
+        bool put = p->found->has_request && memcmp(boot->claim, p->out->claim, CL_ID) == 0;
+
+        return boot->boot == 0 || put ? boot->boot : boot->boot + CL_RESEED_BOOTS;
+}
+
 static void plan_boots(struct planning *p)
 {
         uint64_t *boots = p->out->boots;
         bool is_node[CL_NODE_LAST + 1] = {false};
         unsigned i, j;
+
+        memset(boots, 0, sizeof(p->out->boots));
+        memcpy(p->out->claim, &p->found->request.generation, 8);
+        memcpy(p->out->claim + 8, &p->found->request.random, 8);
 
         for (i = 0; i < p->out->pool_count; i++)
                 for (j = 0; j < p->out->pools[i].epoch.slots; j++)
@@ -326,21 +338,20 @@ static void plan_boots(struct planning *p)
                 }
         }
         for (i = 1; i <= CL_NODE_LAST; i++) {
-                raise_number(&boots[i], p->found->boots[i]);
                 boots[i] = is_node[i] || boots[i] != 0 ? boots[i] + CL_RESEED_BOOTS : 0;
+                raise_number(&boots[i], above_etcd(p, &p->found->boots[i]));
         }
 }
 
-static int check_numbers(struct planning *p)
+static int plan_numbers(struct planning *p)
 {
-        unsigned i, count = 0;
+        unsigned i;
 
-        for (i = 1; i <= CL_NODE_LAST; i++) {
-                count += p->out->boots[i] != 0;
+        plan_boots(p);
+        for (i = 1; i <= CL_NODE_LAST; i++)
                 if (p->out->boots[i] >= ENG_BOOT_MAX)
                         return plan_end(p->out, -EINVAL, "node %u was started too often: no boot number is left above those that are known", i);
-        }
-        return count <= CL_RESEED_NODES ? 0 : plan_end(p->out, -EINVAL, "%u nodes: at most %u are possible", count, CL_RESEED_NODES);
+        return 0;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -534,13 +545,12 @@ void cl_reseed_plan(const struct cl_reseed_found *found, const struct cl_reseed_
         plan_generation(&p);
         plan_cluster_id(&p);
         plan_switches(&p);
-        if (find_pools(&p) != 0)
+        if (plan_numbers(&p) != 0 || find_pools(&p) != 0) /* no node is asked to fence for what cannot be done */
                 return;
         for (i = 0; i < out->pool_count; i++)
                 if (plan_begin_pool(&p, &out->pools[i]) != 0)
                         return;
-        plan_boots(&p);
-        if (check_wish(&p) != 0 || check_numbers(&p) != 0)
+        if (check_wish(&p) != 0 || plan_numbers(&p) != 0)
                 return;
         out->fenced = true;
         for (i = 0; i < out->pool_count; i++)

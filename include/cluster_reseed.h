@@ -17,11 +17,11 @@
 #include "cluster_node.h"
 
 #define CL_REPORT_MAX      (192u << 10) /* of its value in etcd */
-#define CL_RESEED_NODES    24u         /* one transaction writes them all */
 #define CL_RESEED_BOOTS    4096u       /* above all boot numbers that are known: nobody starts so often unseen */
 #define CL_RESEED_LINES    96u
 #define CL_RESEED_ASK_NS   (5ull * 1000 * 1000 * 1000) /* that nodes have to report by themselves */
 #define CL_RESEED_WAIT_MS  60000u
+#define CL_REPORT_SEEN_NS  (5ull * 1000 * 1000 * 1000) /* in which a report that was put is to be seen */
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -92,23 +92,38 @@ enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t 
 /* Why it does not join: a line. */
 const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view);
 
+/* What a node has put of its report. Zero: nothing. */
+struct cl_report_put {
+        size_t len;
+        int64_t request_revision; /* that it compared */
+        uint64_t at;              /* lp_clock() */
+        char value[CL_REPORT_MAX];
+};
+/*
+ * It need not be put again: it is the same, of the same request, and etcd shows it, or was read too long ago to. etcd keeps each value
+ * that is put until it is compacted.
+ */
+bool cl_report_stands(const struct cl_report_put *put, uint16_t node, const char *value, size_t len, const struct cl_view *view, uint64_t now);
+void cl_report_was_put(struct cl_report_put *put, const char *value, size_t len, const struct cl_view *view, uint64_t now);
+
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* What the operator gives up. */
 struct cl_reseed_wish {
         unsigned node_count;
-        uint16_t nodes[CL_RESEED_NODES];
+        uint16_t nodes[CL_NODE_LAST];
         uint64_t slots[CL_POOLS_MAX + 1]; /* of each pool, by number */
 };
 
 /* What etcd and the nodes have said. */
 struct cl_reseed_found {
         unsigned count;
-        struct cl_report *reports; /* by node; CL_RESEED_NODES of them */
+        struct cl_report *reports;
         bool has_format, has_request;
         struct cl_format format, request;
         int64_t format_revision, request_revision, config_revision[CL_POOLS_MAX + 1];
-        uint64_t boots[CL_NODE_LAST + 1]; /* that etcd has */
+        struct cl_boot boots[CL_NODE_LAST + 1]; /* that etcd has; 0: none, or it makes no sense */
+        int64_t boot_revision[CL_NODE_LAST + 1];
 };
 
 /* What a pool is to have. */
@@ -132,6 +147,7 @@ struct cl_reseed_plan {
         bool has_cluster_id;
         uint8_t cluster_id[CL_ID];
         uint64_t boots[CL_NODE_LAST + 1]; /* 0: none is written */
+        uint8_t claim[CL_ID];             /* that boot numbers of this request have, by which a later run knows them */
         char switches[CL_SWITCHES_MAX];
         unsigned line_count;
         char lines[CL_RESEED_LINES][CL_TEXT_MAX]; /* for the operator */
@@ -164,8 +180,10 @@ struct cl_reseed {
         struct lp_loop *loop;
         uint64_t until, ask_at;
         bool asked, written;
-        struct cl_compare compares[2 + CL_POOLS_MAX];
-        char compare_keys[2 + CL_POOLS_MAX][CL_KEY_NAME_MAX];
+        unsigned report_room, next_node;
+        struct cl_compare compares[CL_COMPARES_MAX];
+        char compare_keys[CL_COMPARES_MAX][CL_KEY_NAME_MAX];
+        unsigned compare_count;
         struct cl_op ops[CL_OPS_MAX];
         unsigned op_count;
         char told[CL_TEXT_MAX], prefix[CL_KEY_NAME_MAX], request_key[CL_KEY_NAME_MAX], reports_key[CL_KEY_NAME_MAX];
@@ -175,7 +193,7 @@ struct cl_reseed {
         } texts[CL_OPS_MAX];
 };
 void cl_reseed(struct cl_reseed *reseed);
-/* After done(). */
+/* After done(); nothing if it was not begun. */
 void cl_reseed_free(struct cl_reseed *reseed);
 
 #endif

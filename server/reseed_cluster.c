@@ -44,7 +44,7 @@ static int wish_add(struct cl_reseed_wish *wish, const char *word, struct srv_er
                 wish->slots[pool] |= 1ull << number;
                 return 0;
         }
-        if (wish->node_count == CL_RESEED_NODES)
+        if (wish->node_count == CL_NODE_LAST)
                 return srv_fail(error, -EINVAL, "reseed_without: too many nodes");
         wish->nodes[wish->node_count++] = (uint16_t)number;
         return 0;

@@ -18,7 +18,7 @@ static struct me_key *me_find(struct memory_etcd *me, struct cl_bytes key)
 {
         unsigned i;
 
-        for (i = 0; i < ME_KEYS; i++)
+        for (i = 0; i < me->used; i++)
                 if (me->keys[i].mod_revision != 0 && strlen(me->keys[i].key) == key.len && memcmp(me->keys[i].key, key.data, key.len) == 0)
                         return &me->keys[i];
         return NULL;
@@ -43,6 +43,8 @@ static void me_store(struct memory_etcd *me, struct cl_bytes key, const void *va
         for (i = 0; k == NULL && i < ME_KEYS; i++)
                 if (me->keys[i].mod_revision == 0)
                         k = &me->keys[i];
+        if (i > me->used)
+                me->used = i;
         assert(k != NULL && key.len < sizeof(k->key));
         if (k->mod_revision == 0) {
                 memcpy(k->key, key.data, key.len);
@@ -92,7 +94,7 @@ static void me_add(struct cl_answer *answer, unsigned range, struct memory_etcd 
 {
         unsigned i;
 
-        for (i = 0; i < ME_KEYS; i++) {
+        for (i = 0; i < me->used; i++) {
                 const struct me_key *k = &me->keys[i];
                 size_t len = strlen(k->key);
                 struct cl_key out;
@@ -116,7 +118,7 @@ static void me_remove(struct memory_etcd *me, const struct cl_op *op)
 {
         unsigned i;
 
-        for (i = 0; i < ME_KEYS; i++) {
+        for (i = 0; i < me->used; i++) {
                 struct me_key *k = &me->keys[i];
                 size_t len = strlen(k->key);
 
@@ -197,7 +199,7 @@ static void me_submit(struct cl_etcd *etcd, struct cl_request *request)
                 return;
         }
         answer = me_carry_out(me, request);
-        lost = me->lose_answers > 0 && cl_request_changes(request);
+        lost = me->lose_answers > 0 && me->changes > me->lose_after && cl_request_changes(request);
         me->lose_answers -= lost;
         pthread_mutex_unlock(&me->lock);
         if (lost) {
@@ -235,9 +237,10 @@ static void me_clear(struct memory_etcd *me)
 {
         unsigned i;
 
-        for (i = 0; i < ME_KEYS; i++)
+        for (i = 0; i < me->used; i++)
                 free(me->keys[i].value);
         memset(me->keys, 0, sizeof(me->keys));
+        me->used = 0;
         while (me->past_count > 0)
                 free(me->past[--me->past_count].value);
         free(me->past);
@@ -275,7 +278,8 @@ void me_copy(struct memory_etcd *to, const struct memory_etcd *from)
 
         to->revision = from->revision;
         me_clear(to);
-        for (i = 0; i < ME_KEYS; i++)
+        to->used = from->used;
+        for (i = 0; i < from->used; i++)
                 me_key_copy(&to->keys[i], &from->keys[i]);
         to->past = calloc(from->past_count + 1, sizeof(*to->past));
         assert(to->past != NULL);

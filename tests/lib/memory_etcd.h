@@ -9,7 +9,7 @@
 
 #include "cluster_etcd.h"
 
-#define ME_KEYS 128u
+#define ME_KEYS 512u
 
 struct memory_etcd {
         struct cl_etcd etcd; /* first */
@@ -19,6 +19,7 @@ struct memory_etcd {
         bool silent;          /* requests fail for sure */
         bool full;            /* what changes something is refused: -ENOSPC */
         unsigned lose_answers; /* of so many transactions with puts: carried out, and UNKNOWN */
+        unsigned lose_after;   /* behind so many that were carried out before */
         unsigned changes;     /* transactions with puts that were carried out */
         struct me_key {
                 char key[256];
@@ -26,6 +27,7 @@ struct memory_etcd {
                 size_t len;
                 int64_t mod_revision, create_revision, version;
         } keys[ME_KEYS];
+        unsigned used; /* of keys: none is behind these */
         struct me_key *past; /* values that others have taken the place of */
         size_t past_count, past_size;
         struct cl_seen seen;

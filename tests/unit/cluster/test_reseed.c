@@ -8,7 +8,7 @@
 #include "engine_folder.h"
 #include "tests/lib/memory_etcd.h"
 
-static struct cl_report reports[CL_RESEED_NODES];
+static struct cl_report reports[ENG_DRIVES_MAX];
 static struct cl_reseed_found found;
 static struct cl_reseed_plan plan;
 static const struct cl_reseed_wish nothing;
@@ -101,11 +101,26 @@ static void test_plan(void **state)
         assert_string_equal(plan.switches, "read_only = yes\n");
         assert_true(plan.has_cluster_id && memcmp(plan.cluster_id, "cluster", 7) == 0);
         assert_memory_equal(plan.pools[0].config.store_id, store, CL_ID);
-        found.boots[1] = 100;
+        found.boots[1].boot = 100;
         plan_now(&nothing, 0);
         assert_int_equal(plan.boots[1], 100 + CL_RESEED_BOOTS);
+        found.boots[1].boot = plan.boots[1];
+        memcpy(found.boots[1].claim, plan.claim, CL_ID); /* this request has put it */
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.boots[1], 100 + CL_RESEED_BOOTS);
+        reports[0].boot = 200; /* a report that came since */
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.boots[1], 200 + CL_RESEED_BOOTS);
+        reports[0].boot = 5;
+        found.request.random++; /* an earlier one has */
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.boots[1], 100 + 2 * CL_RESEED_BOOTS);
         found.count = 0;
         plan_now(&nothing, -EAGAIN);
+        found.boots[1].boot = ENG_BOOT_MAX - 2 * CL_RESEED_BOOTS;
+        plan_now(&nothing, -EAGAIN);
+        found.boots[1].boot = ENG_BOOT_MAX - CL_RESEED_BOOTS; /* reports would not help */
+        plan_now(&nothing, -EINVAL);
 }
 
 static void test_plan_missing(void **state)
@@ -348,6 +363,36 @@ static void test_judge(void **state)
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
 }
 
+/* A node that waits puts each state once: etcd keeps all that was ever put. */
+static void test_report_stands(void **state)
+{
+        static struct cl_report_put put;
+        static struct cl_view view;
+        uint64_t now = 1, end = 60000 * MS;
+        unsigned puts = 0;
+
+        memset(&put, 0, sizeof(put));
+        memset(&view, 0, sizeof(view));
+        for (; now < end; now += 250 * MS) {
+                if (!cl_report_stands(&put, 1023, "state", 5, &view, now)) {
+                        puts++;
+                        cl_report_was_put(&put, "state", 5, &view, now);
+                }
+                if (now > 500 * MS) /* the view is older than the answer */
+                        view.reported[127] = 0x80;
+        }
+        assert_int_equal(puts, 1);
+        assert_false(cl_report_stands(&put, 1023, "stat", 4, &view, now));
+        assert_false(cl_report_stands(&put, 1023, "stale", 5, &view, now));
+        assert_false(cl_report_stands(&put, 1022, "state", 5, &view, now));
+        view.request_revision = 7; /* it fences, with what it has fenced for already */
+        assert_false(cl_report_stands(&put, 1023, "state", 5, &view, now));
+        view.request_revision = 0;
+        assert_true(cl_report_stands(&put, 1023, "state", 5, &view, now));
+        view.reported[127] = 0; /* another etcd: empty */
+        assert_false(cl_report_stands(&put, 1023, "state", 5, &view, now));
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static struct memory_etcd etcd;
@@ -376,6 +421,8 @@ static void put_report(unsigned i)
         me_put(&etcd, key, text, cl_report_write(&reports[i], text));
 }
 
+static bool becomes_full; /* etcd, when nodes have fenced */
+
 /* Nodes fence when they are asked to. */
 static void nodes_fence(void *arg, const char *text)
 {
@@ -383,11 +430,12 @@ static void nodes_fence(void *arg, const char *text)
 
         if (strstr(text, "fence") == NULL)
                 return;
-        for (i = 0; i < 3; i++) {
+        for (i = 0; i < found.count; i++) {
                 reports[i].fence = (struct cl_generation){reseed.found.request.generation, reseed.found.request.random};
                 set_fenced(&reports[i], true);
                 put_report(i);
         }
+        me_set_full(&etcd, becomes_full);
 }
 
 static void start_reseed(struct lp_msg *msg)
@@ -408,19 +456,57 @@ static int run_reseed(bool doit)
         return reseed.rv;
 }
 
-static void with_answers_lost(unsigned lose)
+/* An etcd with what the nodes have reported by themselves. */
+static void begin_etcd(void)
 {
         const struct lp_config config = {.ring_entries = 8};
-        char key[CL_KEY_NAME_MAX];
         unsigned i;
 
         MUST(lp_loop_new(&config, &the_loop) == 0 && pthread_create(&loop_thread, NULL, loop_thread_main, NULL) == 0);
         me_init(&etcd);
-        for (i = 0; i < 3; i++) {
+        for (i = 0; i < found.count; i++) {
                 reports[i].fence.number = 0;
                 set_fenced(&reports[i], false);
                 put_report(i);
         }
+}
+
+static void end_etcd(void)
+{
+        me_free(&etcd);
+        lp_loop_stop(the_loop);
+        pthread_join(loop_thread, NULL);
+        lp_loop_free(the_loop);
+}
+
+static void put_boot(unsigned node, uint64_t number)
+{
+        const struct cl_boot boot = {.boot = number, .claim = "another"};
+        char key[CL_KEY_NAME_MAX], text[CL_JSON_MAX];
+
+        cl_key_name("c1", CL_KEY_BOOT, node, key);
+        me_put(&etcd, key, text, cl_boot_write(&boot, text));
+}
+
+static uint64_t boot_in_etcd(unsigned node)
+{
+        char key[CL_KEY_NAME_MAX];
+        const struct cl_request read = {.kind = CL_RANGE, .key = {key, cl_key_name("c1", CL_KEY_BOOT, node, key)}};
+        struct cl_answer *answer = me_carry_out(&etcd, &read);
+        struct cl_boot boot;
+
+        assert_int_equal(answer->ranges[0].count, 1);
+        assert_int_equal(cl_boot_read(answer->ranges[0].at[0].value.data, answer->ranges[0].at[0].value.len, &boot), 0);
+        cl_answer_free(answer);
+        return boot.boot;
+}
+
+/* Answers of changes are lost: of so many, behind so many. */
+static void with_answers_lost(unsigned lose, unsigned after, unsigned changes)
+{
+        char key[CL_KEY_NAME_MAX];
+
+        begin_etcd();
         assert_int_equal(run_reseed(false), 0);
         cl_key_name("c1", CL_KEY_RESEED, 0, key);
         assert_true(me_revision(&etcd, key) == 0 && !reseed.plan.fenced);
@@ -429,8 +515,10 @@ static void with_answers_lost(unsigned lose)
         cl_key_name("c1", CL_KEY_LEADER, CL_POOL, key);
         me_put(&etcd, key, "x", 1);
         etcd.lose_answers = lose;
+        etcd.lose_after = after;
         assert_int_equal(run_reseed(true), 0);
-        assert_int_equal(etcd.changes, 2); /* the request, and all else at once */
+        assert_int_equal(etcd.changes, changes);
+        assert_int_equal(boot_in_etcd(1), 5 + CL_RESEED_BOOTS);
         assert_int_equal(me_revision(&etcd, key), 0);
         cl_key_name("c1", CL_KEY_REPORT, 1, key);
         assert_int_equal(me_revision(&etcd, key), 0);
@@ -441,25 +529,143 @@ static void with_answers_lost(unsigned lose)
         cl_key_name("c1", CL_KEY_LEADER, CL_POOL + 1, key);
         assert_int_equal(me_revision(&etcd, key) > 0, reports[0].epoch_count == 1); /* of no pool that is written */
         assert_int_equal(run_reseed(true), -EAGAIN); /* nobody reports to another run */
-        me_free(&etcd);
-        lp_loop_stop(the_loop);
-        pthread_join(loop_thread, NULL);
-        lp_loop_free(the_loop);
+        end_etcd();
 }
 
+/* The request, numbers of nodes, and all else at once. */
 static void test_reseed(void **state)
 {
-        with_answers_lost(0);
+        with_answers_lost(0, 0, 3);
 }
 
 static void test_reseed_pools(void **state)
 {
-        with_answers_lost(1);
+        with_answers_lost(1, 0, 3);
 }
 
 static void test_reseed_lost_answer(void **state)
 {
-        with_answers_lost(2);
+        with_answers_lost(1, 2, 3);
+}
+
+/* Numbers are put again, and are the same. */
+static void test_reseed_lost_numbers(void **state)
+{
+        with_answers_lost(2, 0, 4);
+}
+
+/* ---- a large cluster ------------------------------------------------------------------------- */
+
+#define FORMER 200u /* nodes that are gone: etcd has their boot numbers yet */
+
+/* As many nodes as a pool has slots for, of a drive each. */
+static int many_nodes(void **state)
+{
+        static uint8_t ids[ENG_DRIVES_MAX][ENG_ID_LEN];
+        struct eng_site sites[ENG_DRIVES_MAX];
+        struct eng_new_pool pool = {.k = 4, .m = 2, .count = ENG_DRIVES_MAX, .drive_ids = ids, .sites = sites};
+        struct eng_epoch_info info;
+        struct eng_error error;
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                memset(ids[i], (int)i + 1, ENG_ID_LEN);
+                sites[i] = (struct eng_site){.node = (uint16_t)(1 + i), .rack = (uint16_t)(1 + i)};
+        }
+        MUST(eng_pool_make(&pool, first, &first_len, &error) == 0 && eng_epoch_read(first, first_len, &info) == 0);
+        memset(reports, 0, sizeof(reports));
+        found = (struct cl_reseed_found){.count = ENG_DRIVES_MAX, .reports = reports};
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                struct eng_identity identity = {.slot = i};
+                struct rem_known known = {.epoch = 1, .term = {.generation = 1, .revision = 10, .node = 1024 + 2, .boot = 40}, .cluster = "cluster", .body_len = first_len};
+
+                memcpy(known.body, first, first_len);
+                memcpy(known.epoch_id, info.id, 16);
+                memcpy(identity.drive_id, ids[i], ENG_ID_LEN);
+                memcpy(identity.store_id, store, CL_ID);
+                reports[i].node = (uint16_t)(1 + i);
+                snprintf(reports[i].self.name, sizeof(reports[i].self.name), "n%u", 1 + i);
+                snprintf(reports[i].self.address, sizeof(reports[i].self.address), "h:%u", i);
+                reports[i].boot = 5 + i;
+                MUST(cl_report_add(&reports[i], &identity, &known, false, "") == 0);
+        }
+        return 0;
+}
+
+static void test_reseed_many(void **state)
+{
+        char key[CL_KEY_NAME_MAX];
+        unsigned i;
+
+        begin_etcd();
+        for (i = 0; i < FORMER; i++)
+                put_boot(100 + i, 7);
+        assert_int_equal(run_reseed(true), 0);
+        assert_int_equal(etcd.changes, 2 + (ENG_DRIVES_MAX + FORMER + 30) / 31);
+        for (i = 0; i < FORMER; i++)
+                assert_int_equal(boot_in_etcd(100 + i), 7 + CL_RESEED_BOOTS);
+        for (i = 1; i <= ENG_DRIVES_MAX; i++) {
+                assert_int_equal(boot_in_etcd(i), (i == 2 ? 40 : 4 + i) + CL_RESEED_BOOTS);
+                cl_key_name("c1", CL_KEY_NODE, i, key);
+                assert_true(me_revision(&etcd, key) > 0);
+        }
+        end_etcd();
+}
+
+/* It has no room left: that is said, and the next run goes on from here. */
+static void test_reseed_full(void **state)
+{
+        begin_etcd();
+        becomes_full = true;
+        assert_int_equal(run_reseed(true), -ENOSPC);
+        assert_int_equal(etcd.changes, 1);
+        becomes_full = false;
+        me_set_full(&etcd, false);
+        assert_int_equal(run_reseed(true), 0);
+        end_etcd();
+}
+
+static const struct cl_etcd_ops *me_ops;
+static bool takes_boot;
+
+/* A process that has not noticed the request takes a boot number just before numbers are written. */
+static void submit_behind_boot(struct cl_etcd *e, struct cl_request *request)
+{
+        if (takes_boot && request->kind == CL_TXN && request->compare_count == 1 + 3) {
+                takes_boot = false;
+                put_boot(2, 9000);
+        }
+        me_ops->submit(e, request);
+}
+
+/* It is not given once more. */
+static void test_reseed_boot_taken(void **state)
+{
+        struct cl_etcd_ops ops;
+
+        begin_etcd();
+        me_ops = etcd.etcd.ops;
+        ops = *me_ops;
+        ops.submit = submit_behind_boot;
+        etcd.etcd.ops = &ops;
+        takes_boot = true;
+        assert_int_equal(run_reseed(true), 0);
+        assert_true(!takes_boot && boot_in_etcd(2) == 9000 + CL_RESEED_BOOTS);
+        end_etcd();
+}
+
+/* What cannot be done is said before a node is asked to fence: nobody would end that. */
+static void test_reseed_impossible(void **state)
+{
+        char key[CL_KEY_NAME_MAX];
+
+        found.count = 0;
+        begin_etcd();
+        put_boot(3, ENG_BOOT_MAX - 1);
+        assert_int_equal(run_reseed(true), -EINVAL);
+        cl_key_name("c1", CL_KEY_RESEED, 0, key);
+        assert_int_equal(me_revision(&etcd, key), 0);
+        end_etcd();
 }
 
 int main(void)
@@ -472,6 +678,9 @@ int main(void)
                 cmocka_unit_test_setup(test_report_of_pools, two_pools), cmocka_unit_test_setup(test_plan_pools, two_pools),
                 cmocka_unit_test_setup(test_plan_missing_pool, two_pools), cmocka_unit_test_setup(test_reseed_pools, two_pools),
                 cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),
+                cmocka_unit_test_setup(test_reseed_lost_numbers, three_nodes), cmocka_unit_test_setup(test_reseed_many, many_nodes),
+                cmocka_unit_test_setup(test_report_stands, three_nodes), cmocka_unit_test_setup(test_reseed_full, three_nodes),
+                cmocka_unit_test_setup(test_reseed_boot_taken, three_nodes), cmocka_unit_test_setup(test_reseed_impossible, three_nodes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
