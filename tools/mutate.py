@@ -202,6 +202,7 @@ NAMED = [
     ("who is no node learns of the cluster what HELLO is judged by", "net/admission.c", "        if (name[0] == '\\0')\n",
      "        if (net_hello_judge(&net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal) != NET_REASON_NONE)\n                return;\n        if (name[0] == '\\0')\n",
      ("unit test_link_faults",)),
+    ("a drive that has gone is brought up to date", "engine/epoch/catch_up.c", "if ((gone & eng_bit(i)) || store", "if ((gone & 0) || store", ("unit test_grow",)),
     ("a drive that is taken back ends the adding of others, which lack names", "engine/epoch/rebalance.c", "promoted &= ~c->wish.gone;", "(void)c;", ("unit test_grow",)),
     ("a drive that is removed goes though another one failed meanwhile", "engine/epoch/rebalance.c", "if (!can_go(store, c->wish.gone, promoted))", "if (false && !can_go(store, c->wish.gone, promoted))", ("unit test_coord",)),
     ("a member with a damaged log counts before its names were compared", "engine/epoch/recover.c", "damaged = damaged_logs(store, present);", "damaged = damaged_logs(store, present) & 0;", ("unit test_recover",)),

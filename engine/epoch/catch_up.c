@@ -151,12 +151,12 @@ static void leave_alone(struct eng_catch_up *catch_up, const char *why)
 
 static int catch_up_candidate(struct eng_store *store)
 {
+        const eng_mask gone = store->coord->shape.gone; /* by the epoch that has just come, too: rebalance.c parts with them behind this */
+        int first = -1;
         unsigned i;
 
-        int first = -1;
-
         for (i = 0; i < store->drive_count; i++) {
-                if (store->members[i].state != ENG_DRIVE_STALE || store->members[i].drive == NULL || eng_member_failed(&store->members[i]) ||
+                if ((gone & eng_bit(i)) || store->members[i].state != ENG_DRIVE_STALE || store->members[i].drive == NULL || eng_member_failed(&store->members[i]) ||
                     !eng_lost_may_join(store, i))
                         continue;
                 if (eng_lost_is_truth(store, i))

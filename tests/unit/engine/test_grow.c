@@ -271,6 +271,37 @@ static void test_caught_up_and_taken_back(void **state)
         sf_remove(&sf);
 }
 
+static bool first_waits(const struct eng_health *h, void *arg)
+{
+        return h->drive_count == NEW + COUNT && h->drives[NEW].state == ENG_DRIVE_JOINING && strstr(h->drives[NEW].reason, "waits for the others") != NULL;
+}
+
+/* The only one that has caught up is taken back: nobody brings up to date what has gone. */
+static void test_first_is_taken_back(void **state)
+{
+        struct eng_new_drive drives[COUNT];
+        struct eng_hot_add_report report;
+        uint64_t bucket, number, epoch;
+        struct sf sf;
+
+        begin(&sf, &bucket, drives);
+        add_all(&sf, drives);
+        format_slot(&sf, NEW);
+        assert_true(sf_wait_health(&sf, first_waits, NULL, 60));
+        assert_int_equal(eng_drives_remove(sf.store, 1u << NEW, &number), 0);
+        assert_int_equal(report_of(&sf, number, &report), 0);
+        usleep(100000);
+        epoch = sf_view(&sf).epoch;
+        usleep(200000);
+        assert_int_equal(sf_view(&sf).epoch, epoch);
+        format_slot(&sf, NEW + 1);
+        format_slot(&sf, NEW + 2);
+        rest(&sf, NEW + 2);
+        verify(&sf, bucket, 1u << NEW);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static uint64_t say_silent(struct eng_store *store, uint64_t slots)
 {
         for (; slots != 0; slots &= slots - 1)
@@ -510,6 +541,7 @@ int main(void)
                 cmocka_unit_test(test_add_interrupted),
                 cmocka_unit_test(test_add_without_one),
                 cmocka_unit_test(test_caught_up_and_taken_back),
+                cmocka_unit_test(test_first_is_taken_back),
                 cmocka_unit_test(test_groups_lost_meanwhile),
                 cmocka_unit_test(test_caught_up_and_groups_lost),
                 cmocka_unit_test(test_exchange),
