@@ -184,7 +184,8 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view->names_bad = cl_names_read(key->value.data, key->value.len, &view->names) != 0;
                 return 0;
         case CL_KEY_REPORT:
-                break;
+                view->reported[number / 8] |= (uint8_t)(1u << number % 8);
+                return 0;
         }
         return 0;
 }

@@ -257,11 +257,16 @@ static void txn_submit(struct cl_reseed *r, void (*done)(struct cl_request *requ
 static void txn_failed(struct cl_reseed *r)
 {
         const struct cl_request *request = &r->request;
+        const bool sure = request->outcome == CL_FAILED_SURE && request->error != -ETIMEDOUT && request->error != -EHOSTUNREACH;
 
-        if (request->outcome == CL_FAILED_SURE && request->error != -ETIMEDOUT && request->error != -EHOSTUNREACH)
+        if (request->outcome != CL_DONE && (sure || lp_now(r->loop) >= r->until))
                 reseed_end(r, request->error, request->text);
+        else if (request->outcome != CL_DONE)
+                reseed_wait(r, request->text);
+        else if (lp_now(r->loop) >= r->until)
+                reseed_end(r, -EAGAIN, "etcd has changed again and again: give the command again, it goes on from here");
         else
-                reseed_wait(r, request->outcome == CL_DONE ? "etcd has changed meanwhile: it is read again" : request->text);
+                reseed_wait(r, "etcd has changed meanwhile: it is read again");
 }
 
 static void reseed_written(struct cl_request *request)

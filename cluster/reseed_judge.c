@@ -115,3 +115,18 @@ const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, 
                 return "etcd is being written anew from what the nodes hold";
         return text != NULL ? text : "";
 }
+
+bool cl_report_stands(const struct cl_report_put *put, uint16_t node, const char *value, size_t len, const struct cl_view *view, uint64_t now)
+{
+        const bool seen = (view->reported[node / 8] >> node % 8 & 1) != 0;
+
+        return len == put->len && memcmp(value, put->value, len) == 0 && view->request_revision == put->request_revision && (seen || now - put->at < CL_REPORT_SEEN_NS);
+}
+
+void cl_report_was_put(struct cl_report_put *put, const char *value, size_t len, const struct cl_view *view, uint64_t now)
+{
+        put->len = len;
+        put->request_revision = view->request_revision;
+        put->at = now;
+        memcpy(put->value, value, len);
+}

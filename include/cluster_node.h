@@ -76,6 +76,7 @@ struct cl_view {
         int64_t request_revision;
         bool has_request; /* a reseed is under way: `request` is the format that it is to end with */
         struct cl_format request;
+        uint8_t reported[(CL_NODE_LAST + 1) / 8]; /* a bit for each node that has a report there */
         uint64_t boots[CL_NODE_LAST + 1]; /* boots/N; 0: there is none */
         char switches[CL_SWITCHES_MAX];
         struct cl_names names;

@@ -21,6 +21,7 @@
 #define CL_RESEED_LINES    96u
 #define CL_RESEED_ASK_NS   (5ull * 1000 * 1000 * 1000) /* that nodes have to report by themselves */
 #define CL_RESEED_WAIT_MS  60000u
+#define CL_REPORT_SEEN_NS  (5ull * 1000 * 1000 * 1000) /* in which a report that was put is to be seen */
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -90,6 +91,20 @@ struct cl_reseed_self {
 enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view, struct cl_format *now);
 /* Why it does not join: a line. */
 const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view);
+
+/* What a node has put of its report. Zero: nothing. */
+struct cl_report_put {
+        size_t len;
+        int64_t request_revision; /* that it compared */
+        uint64_t at;              /* lp_clock() */
+        char value[CL_REPORT_MAX];
+};
+/*
+ * It need not be put again: it is the same, of the same request, and etcd shows it, or was read too long ago to. etcd keeps each value
+ * that is put until it is compacted.
+ */
+bool cl_report_stands(const struct cl_report_put *put, uint16_t node, const char *value, size_t len, const struct cl_view *view, uint64_t now);
+void cl_report_was_put(struct cl_report_put *put, const char *value, size_t len, const struct cl_view *view, uint64_t now);
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 

@@ -54,6 +54,7 @@ struct gate {
         bool begun;
         char told[CL_TEXT_MAX], value[CL_REPORT_MAX];
         struct cl_report report;
+        struct cl_report_put put;
 };
 
 /* ---- a folder -------------------------------------------------------------------------------- */
@@ -210,8 +211,12 @@ static void gate_report(struct gate *gate, const struct cl_view *view)
                         report_folder(gate, &gate->folders->at[i], gate->asks[i]);
         len = cl_report_write(report, gate->value);
         snprintf(name, sizeof(name), "reseed/nodes/%u", (unsigned)s->number);
+        if (len > 0 && cl_report_stands(&gate->put, s->number, gate->value, len, view, lp_clock()))
+                return;
         rv = len == 0 ? -ENOMEM : srv_link_report(&gate->link, name, gate->value, len, view->request_revision);
-        if (rv != 0 && rv != -EPERM)
+        if (rv == 0)
+                cl_report_was_put(&gate->put, gate->value, len, view, lp_clock());
+        else if (rv != -EPERM)
                 srv_log(SRV_LOG_WARNING, "what the drives of this node hold cannot be reported: %s", strerror(-rv));
 }
 

@@ -424,6 +424,7 @@ NAMED = [
     ("a boot number is given twice around a reseed", "cluster/reseed.c", "txn_compare(r, CL_KEY_BOOT, r->next_node, r->found.boot_revision[r->next_node]);", "txn_compare(r, CL_KEY_BOOT, CL_NODE_LAST, 0);", ("unit test_reseed",)),
     ("nodes are fenced for a reseed that cannot be", "cluster/reseed_plan.c", "if (plan_numbers(&p) != 0 || find_pools(&p) != 0)", "if (find_pools(&p) != 0)", ("unit test_reseed",)),
     ("boot numbers rise with each attempt of a reseed", "cluster/reseed_plan.c", "bool put = p->found->has_request &&", "bool put = p->found->count > ENG_DRIVES_MAX &&", ("unit test_reseed",)),
+    ("a node that waits reports again and again", "cluster/reseed_judge.c", "(seen || now - put->at < CL_REPORT_SEEN_NS)", "((seen && put->len == 0) || now - put->at < CL_REPORT_SEEN_NS)", ("unit test_reseed",)),
     ("a reseed gives a pool another number", "cluster/reseed_plan.c", "number != 0 && pool->number != 0 && pool->number != number", "false", ("unit test_reseed",)),
     ("a reseed leaves the leader key of a pool", "cluster/reseed.c", "write_delete(r, CL_KEY_LEADER, pool->number);", "write_delete(r, CL_KEY_LEADER, pool->number + 40);", ("unit test_reseed",)),
     ("an adopted store's epoch has the number that the store would give next", "engine/epoch/adopt_body.c", "epoch.number += FMT_EPOCH_FORCED_STEP;", "epoch.number += 1;", ("unit test_adopt",)),

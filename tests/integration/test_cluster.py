@@ -285,6 +285,10 @@ def swap_etcd(cluster, to=None):
     return kept
 
 
+def etcd_revision(cluster):
+    return cluster.etcd.ask("kv/range", key="bm9uZQ==")["header"]["revision"]
+
+
 def copy_etcd(cluster):
     cluster.etcd.kill()
     kept = cluster.folder / f"etcd.copy.{time.monotonic_ns()}"
@@ -395,6 +399,9 @@ def test_etcd_is_lost_and_written_anew(cluster):
     wait_waits(cluster)
     said = cluster.reseed()
     assert "Nothing was done" in said and "slot  0, node 1, in" in said and cluster.leader() is None
+    revision = etcd_revision(cluster)
+    time.sleep(3)
+    assert etcd_revision(cluster) == revision  # who waits does not fill it
     assert "written anew" in cluster.reseed("--reseed-yes")
     leader = put_when_it_can(cluster, "l2", b"2")
     assert read(cluster, leader, "l1") == b"1"

@@ -363,6 +363,36 @@ static void test_judge(void **state)
         assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
 }
 
+/* A node that waits puts each state once: etcd keeps all that was ever put. */
+static void test_report_stands(void **state)
+{
+        static struct cl_report_put put;
+        static struct cl_view view;
+        uint64_t now = 1, end = 60000 * MS;
+        unsigned puts = 0;
+
+        memset(&put, 0, sizeof(put));
+        memset(&view, 0, sizeof(view));
+        for (; now < end; now += 250 * MS) {
+                if (!cl_report_stands(&put, 1023, "state", 5, &view, now)) {
+                        puts++;
+                        cl_report_was_put(&put, "state", 5, &view, now);
+                }
+                if (now > 500 * MS) /* the view is older than the answer */
+                        view.reported[127] = 0x80;
+        }
+        assert_int_equal(puts, 1);
+        assert_false(cl_report_stands(&put, 1023, "stat", 4, &view, now));
+        assert_false(cl_report_stands(&put, 1023, "stale", 5, &view, now));
+        assert_false(cl_report_stands(&put, 1022, "state", 5, &view, now));
+        view.request_revision = 7; /* it fences, with what it has fenced for already */
+        assert_false(cl_report_stands(&put, 1023, "state", 5, &view, now));
+        view.request_revision = 0;
+        assert_true(cl_report_stands(&put, 1023, "state", 5, &view, now));
+        view.reported[127] = 0; /* another etcd: empty */
+        assert_false(cl_report_stands(&put, 1023, "state", 5, &view, now));
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static struct memory_etcd etcd;
@@ -391,6 +421,8 @@ static void put_report(unsigned i)
         me_put(&etcd, key, text, cl_report_write(&reports[i], text));
 }
 
+static bool becomes_full; /* etcd, when nodes have fenced */
+
 /* Nodes fence when they are asked to. */
 static void nodes_fence(void *arg, const char *text)
 {
@@ -403,6 +435,7 @@ static void nodes_fence(void *arg, const char *text)
                 set_fenced(&reports[i], true);
                 put_report(i);
         }
+        me_set_full(&etcd, becomes_full);
 }
 
 static void start_reseed(struct lp_msg *msg)
@@ -579,6 +612,19 @@ static void test_reseed_many(void **state)
         end_etcd();
 }
 
+/* It has no room left: that is said, and the next run goes on from here. */
+static void test_reseed_full(void **state)
+{
+        begin_etcd();
+        becomes_full = true;
+        assert_int_equal(run_reseed(true), -ENOSPC);
+        assert_int_equal(etcd.changes, 1);
+        becomes_full = false;
+        me_set_full(&etcd, false);
+        assert_int_equal(run_reseed(true), 0);
+        end_etcd();
+}
+
 static const struct cl_etcd_ops *me_ops;
 static bool takes_boot;
 
@@ -633,6 +679,7 @@ int main(void)
                 cmocka_unit_test_setup(test_plan_missing_pool, two_pools), cmocka_unit_test_setup(test_reseed_pools, two_pools),
                 cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),
                 cmocka_unit_test_setup(test_reseed_lost_numbers, three_nodes), cmocka_unit_test_setup(test_reseed_many, many_nodes),
+                cmocka_unit_test_setup(test_report_stands, three_nodes), cmocka_unit_test_setup(test_reseed_full, three_nodes),
                 cmocka_unit_test_setup(test_reseed_boot_taken, three_nodes), cmocka_unit_test_setup(test_reseed_impossible, three_nodes),
         };
 
