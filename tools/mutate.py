@@ -62,6 +62,7 @@ NAMED = [
     ("a leader process that has not begun is ended by a stop", "server/node_leader.c", "        srv_signals(&signals);\n", "        sigemptyset(&signals);\n", ("unit test_node_leader",)),
     ("a service manager is told that a node stops which begins anew", "server/node_process.c", "if (!n->distrusts || n->signo != 0) /* systemd", "if (n->server != NULL) /* systemd", ("cluster test_another_etcd_is_not_taken",)),
     ("a node that is to begin anew is not ended by a signal", "server/node_process.c", "                node_told_to_end(n, signo);\n", "                (void)0;\n", ("cluster test_a_node_that_is_to_begin_anew",)),
+    ("a drive that hangs keeps its node out of a reseed", "server/node_reseed.c", "now - gate->asks[i]->begun < GATE_LATE_NS)", "now >= gate->asks[i]->begun)", ("cluster test_a_drive_that_hangs",)),
     ("a second signal does not end the waiting for a leader process", "server/node_process.c", "if (n->hurried && !told) {", "if (n->hurried && told) {", ("cluster test_a_second_signal",)),
     ("a leader process that does not end in time is left to itself", "server/node_leader.c", "&& leader->ends_by != 0 && lp_clock()", "&& leader->ends_by == 1 && lp_clock()", ("unit test_node_leader",)),
     ("a leader process that is told to end once more has more time", "server/node_leader.c", "leader->pid != 0 && !leader->killed && leader->ends_by == 0", "leader->pid != 0", ("unit test_node_leader",)),
