@@ -3,8 +3,9 @@
  *
  *   look at etcd -> own: join;  taken: keep, join;  wait: report;  fence: NODE, OPEN, report
  *
- * Each folder is asked on a thread of its own, which may hang with its disk: what is not known by then is reported
- * so. A thread that has not ended when the process goes on holds the folder's lock: the folder is left out.
+ * Each folder is asked on a thread of its own, which may hang with its disk. One that has not answered within 3 s is
+ * reported so, and again when it has. A thread that has not ended when the process goes on holds the folder's lock:
+ * the folder is left out until the thread has ended.
  */
 #include "server/node_reseed.h"
 
@@ -25,20 +26,23 @@
 
 #define GATE_POLL_MS  500
 #define GATE_QUIET_NS 3000000000ull /* a wait for etcd that is shorter is not told to who started this */
+#define GATE_LATE_NS  3000000000ull /* others do not wait any longer for a folder */
 #define GATE_BOOT     1u /* of the fence's term: the same in each attempt, so that it can be made again */
 
-enum ask_state { ASK_WORKS, ASK_DONE };
+enum ask_state { ASK_WORKS, ASK_DONE, ASK_GIVEN_UP };
 
-/* owner: its thread, until state is ASK_DONE; freed by the gate then, or by nobody */
+/* owner: its thread, until state is ASK_DONE; freed by the gate then. One that was given up is freed by its thread */
 struct folder_ask {
         struct srv_folder folder; /* a copy */
+        struct srv_folder *left;  /* that it is a copy of; given up: its job is done when the thread ends */
+        uint64_t begun;           /* lp_clock() */
         struct eng_local_options options;
         bool fences;
         struct cl_format request;
         struct rem_known known;
         int rv;
         struct eng_error error;
-        int wake;
+        int wake; /* its own */
         atomic_int state;
 };
 
@@ -51,7 +55,6 @@ struct gate {
         struct cl_reseed_self self;
         struct folder_ask *asks[SRV_LIST_MAX];
         struct cl_format asked; /* the request that drives were asked for; generation 0: none */
-        bool begun;
         char told[CL_TEXT_MAX], value[CL_REPORT_MAX];
         struct cl_report report;
         struct cl_report_put put;
@@ -72,11 +75,29 @@ static int ask_keep_fence(struct folder_ask *ask)
         return cl_node_file_write(ask->folder.dir, &ask->folder.file);
 }
 
+/* A folder that was given up is looked at once more. */
+static void ask_end(struct folder_ask *ask)
+{
+        const int wake = ask->wake;
+        const uint64_t one = 1;
+
+        if (atomic_exchange(&ask->state, ASK_DONE) == ASK_GIVEN_UP) {
+                struct srv_folder *left = ask->left;
+
+                if (ask->folder.dir >= 0)
+                        close(ask->folder.dir);
+                free(ask);
+                atomic_store(&left->job, SRV_FOLDER_DONE);
+        } else if (write(wake, &one, sizeof(one)) < 0) {
+                ; /* it is readable then */
+        }
+        close(wake);
+}
+
 static void *ask_run(void *arg)
 {
         struct folder_ask *ask = arg;
         const struct eng_term term = {.generation = ask->request.generation, .revision = 1, .node = ask->folder.file.node, .boot = GATE_BOOT};
-        uint64_t one = 1;
 
         ask->rv = ask->fences ? ask_keep_fence(ask) : 0;
         if (ask->rv != 0)
@@ -87,9 +108,7 @@ static void *ask_run(void *arg)
                 ask->fences = false;
                 ask->rv = 0;
         }
-        atomic_store(&ask->state, ASK_DONE);
-        if (write(ask->wake, &one, sizeof(one)) < 0)
-                return NULL; /* it is readable then */
+        ask_end(ask);
         return NULL;
 }
 
@@ -106,9 +125,12 @@ static void ask_begin(struct gate *gate, unsigned i, const struct cl_format *req
                                                   .segment_bytes = s->segment_size & ~4095ull, .memtable_bytes = s->memtable_size, .full_reserve_bytes = s->full_reserve};
         ask->fences = request != NULL;
         ask->request = request != NULL ? *request : (struct cl_format){0};
-        ask->wake = gate->link.wake;
+        ask->left = &gate->folders->at[i];
+        ask->begun = lp_clock();
+        ask->wake = dup(gate->link.wake);
         gate->asks[i] = ask;
         if (pthread_create(&thread, NULL, ask_run, ask) != 0) {
+                close(ask->wake);
                 free(ask);
                 gate->asks[i] = NULL;
                 return;
@@ -116,17 +138,59 @@ static void ask_begin(struct gate *gate, unsigned i, const struct cl_format *req
         pthread_detach(thread);
 }
 
-static bool asks_are_done(const struct gate *gate)
+static bool ask_works(const struct folder_ask *ask)
 {
+        return ask != NULL && atomic_load(&ask->state) != ASK_DONE;
+}
+
+/* Each folder has answered, or had its time. */
+static bool asks_are_over(const struct gate *gate)
+{
+        const uint64_t now = lp_clock();
         unsigned i;
 
         for (i = 0; i < gate->folders->count; i++)
-                if (gate->asks[i] != NULL && atomic_load(&gate->asks[i]->state) != ASK_DONE)
+                if (ask_works(gate->asks[i]) && now - gate->asks[i]->begun < GATE_LATE_NS)
                         return false;
         return true;
 }
 
-/* What the folders say by now. */
+/* The process may go on: it has a folder to keep on what it goes by. */
+static bool gate_may_go_on(const struct gate *gate)
+{
+        unsigned i, works = 0, done = 0;
+
+        for (i = 0; i < gate->folders->count; i++) {
+                works += ask_works(gate->asks[i]);
+                done += gate->asks[i] != NULL && !ask_works(gate->asks[i]);
+        }
+        return works == 0 || (done > 0 && asks_are_over(gate));
+}
+
+/* Nobody waits any longer for the folders that still work: each is as if it were not there, until its thread has ended. */
+static void gate_end_asks(struct gate *gate)
+{
+        unsigned i;
+
+        for (i = 0; i < gate->folders->count; i++) {
+                struct srv_folder *folder = &gate->folders->at[i];
+
+                if (gate->asks[i] == NULL)
+                        continue;
+                atomic_store(&folder->job, SRV_FOLDER_WORKS);
+                if (atomic_exchange(&gate->asks[i]->state, ASK_GIVEN_UP) == ASK_DONE) {
+                        atomic_store(&folder->job, SRV_FOLDER_IDLE);
+                        free(gate->asks[i]);
+                } else {
+                        srv_log(SRV_LOG_WARNING, "%s: does not answer: it is left out until it does", folder->path);
+                        folder->state = ENG_FOLDER_ABSENT;
+                        folder->dir = -1;
+                }
+                gate->asks[i] = NULL;
+        }
+}
+
+/* What the folders say by now. One that still fences may have kept it already. */
 static void gate_take_fences(struct gate *gate)
 {
         unsigned i;
@@ -134,36 +198,40 @@ static void gate_take_fences(struct gate *gate)
         for (i = 0; i < gate->folders->count; i++) {
                 struct cl_node_file *file = &gate->folders->at[i].file;
 
-                if (gate->asks[i] == NULL || atomic_load(&gate->asks[i]->state) != ASK_DONE)
+                struct cl_generation fence;
+
+                if (gate->asks[i] == NULL)
                         continue;
-                file->fence = gate->asks[i]->folder.file.fence;
-                if (file->fence.number > gate->self.fence.number)
-                        gate->self.fence = file->fence;
+                if (ask_works(gate->asks[i]))
+                        fence = (struct cl_generation){gate->asks[i]->request.generation, gate->asks[i]->request.random};
+                else
+                        fence = file->fence = gate->asks[i]->folder.file.fence;
+                if (fence.number > gate->self.fence.number)
+                        gate->self.fence = fence;
         }
 }
 
-/* All drives are asked, again where another request has come. False: some are still at the last question. */
+/*
+ * All drives are asked, again where another request has come; one that is still at the question before is asked when it
+ * has answered that. False: others are to be waited for.
+ */
 static bool gate_ask(struct gate *gate, const struct cl_format *request)
 {
         static const struct cl_format none;
         const struct cl_format *want = request != NULL ? request : &none;
         unsigned i;
 
-        if (!asks_are_done(gate))
-                return false;
-        if (gate->begun && memcmp(&gate->asked, want, sizeof(*want)) == 0)
-                return true;
         for (i = 0; i < gate->folders->count; i++) {
-                struct srv_folder *folder = &gate->folders->at[i];
+                const struct folder_ask *ask = gate->asks[i];
 
+                if (gate->folders->at[i].state != ENG_FOLDER_DRIVE || ask_works(ask) || (ask != NULL && memcmp(&ask->request, want, sizeof(*want)) == 0))
+                        continue;
                 free(gate->asks[i]);
                 gate->asks[i] = NULL;
-                if (folder->state == ENG_FOLDER_DRIVE)
-                        ask_begin(gate, i, request);
+                ask_begin(gate, i, request);
         }
-        gate->begun = true;
         gate->asked = *want;
-        return asks_are_done(gate);
+        return asks_are_over(gate);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -172,11 +240,11 @@ static void report_folder(struct gate *gate, const struct srv_folder *folder, co
 {
         static const struct rem_known nothing;
         struct cl_report *report = &gate->report;
-        bool known = ask != NULL && ask->rv == 0;
+        bool works = ask_works(ask), known = ask != NULL && !works && ask->rv == 0;
         char fault[160] = "";
 
         if (!known)
-                snprintf(fault, sizeof(fault), "%.150s", ask != NULL ? ask->error.text : "no memory to ask it");
+                snprintf(fault, sizeof(fault), "%.150s", works ? "it does not answer" : ask != NULL ? ask->error.text : "no memory to ask it");
         cl_report_add(report, &folder->identity, known ? &ask->known : &nothing, known && ask->fences, fault);
         if (folder->file.boot > report->boot)
                 report->boot = folder->file.boot;
@@ -299,11 +367,14 @@ static int gate_step(struct gate *gate, struct srv_error *error)
         gate_take_fences(gate);
         switch (cl_reseed_judge(&gate->self, found.cluster_id, &view, &now)) {
         case CL_RESEED_OWN:
-                rv = asks_are_done(gate);
+                rv = gate_may_go_on(gate);
                 break;
         case CL_RESEED_TAKE:
-                rv = asks_are_done(gate) ? gate_take(gate, found.cluster_id, &view, error) : 0;
-                rv = rv == 0 && asks_are_done(gate) ? 1 : rv;
+                if (!gate_may_go_on(gate))
+                        break;
+                gate_end_asks(gate);
+                rv = gate_take(gate, found.cluster_id, &view, error);
+                rv = rv == 0 ? 1 : rv;
                 break;
         case CL_RESEED_FENCE:
         case CL_RESEED_WAIT:
@@ -349,7 +420,6 @@ int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *fol
         struct gate *gate = &the_gate;
         const uint64_t begun = lp_clock();
         bool waits_told = false;
-        unsigned i;
         int rv;
 
         *gate = (struct gate){.settings = settings, .folders = folders, .standby = standby, .signal_fd = signal_fd, .signo = signo};
@@ -367,9 +437,7 @@ int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *fol
                         waits_told = true;
                 }
         }
+        gate_end_asks(gate);
         srv_link_close(&gate->link);
-        for (i = 0; i < folders->count; i++)
-                if (gate->asks[i] != NULL && atomic_load(&gate->asks[i]->state) == ASK_DONE)
-                        free(gate->asks[i]);
         return rv == 1 ? 0 : rv == 0 ? -EINTR : rv;
 }

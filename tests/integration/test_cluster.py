@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import botocore.exceptions
@@ -430,6 +431,43 @@ def test_a_restored_etcd_knows_fewer_members_and_a_reseed_is_killed(cluster):
     leader = put_when_it_can(cluster, "m2", b"2")
     assert read(cluster, leader, "m1") == b"only without it"
     wait_whole(cluster)
+
+
+def reports(cluster):
+    """What nodes have reported: the drives that each holds, by its number."""
+    prefix = f"/millrace/{cluster.name}/reseed/nodes/"
+    found = cluster.etcd.ask("kv/range", key=b64encode(prefix.encode()).decode(), range_end=b64encode(prefix[:-1].encode() + b"0").decode())
+    values = [json.loads(b64decode(pair["value"])) for pair in found.get("kvs", [])]
+    return {value["node"]: value["held"] for value in values}
+
+
+def test_a_drive_that_hangs_does_not_keep_its_node_out_of_a_reseed():
+    """Its file NODE cannot be written: whoever opens it waits. The node reports the others, and joins without it."""
+    with Cluster() as cluster:
+        cluster.start()
+        wait_whole(cluster)
+        time.sleep(1)
+        swap_etcd(cluster)
+        wait_waits(cluster)
+        wait_until(lambda: len(reports(cluster)) == 3, 30, "all nodes have reported", cluster.said)
+        node = cluster.nodes[1]
+        hangs = node.drives[0] / "NODE.new"
+        os.mkfifo(hangs)
+        asks = cluster.reseed_process("--reseed-yes")
+        wait_until(lambda: any(held["fault"] == "it does not answer" for held in reports(cluster)[1]), 30, "the drive is reported", cluster.said)
+        asks.kill()
+        asks.wait()
+        held = {one["fault"]: one for one in reports(cluster)[1]}
+        assert len(held) == 2 and held[""]["fenced"] and not held["it does not answer"]["fenced"]
+        slot = held["it does not answer"]["slot"]
+        assert "written anew" in cluster.reseed(f"--reseed-without=slot:{slot}", "--reseed-yes")
+        wait_until(node.serves, 60, "the node serves", cluster.said)
+        assert "drive1: does not answer: it is left out until it does" in node.said()
+        said = len(node.said())
+        with open(hangs, "rb"):  # it goes on, and fails
+            wait_until(lambda: not hangs.exists(), 30, "the drive answers", cluster.said)
+        wait_until(lambda: "drive1" in node.said()[said:] or f"slot {slot}" in node.said()[said:], 30, "it is looked at again", cluster.said)
+        assert cluster.wait_leader()
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------
