@@ -268,6 +268,7 @@ NAMED = [
     ("a bucket is said not to be there by a pool that may be old", "gateway/http/pools.c", "        if (!eng_is_current(store))\n                return -EHOSTDOWN;\n", "", ("unit test_pools",)),
     ("users are believed by an old directory", "gateway/http/pools.c", "(of == directory || !is_of_directory(req, access_key) || eng_is_current(directory))", "(of == directory || !is_of_directory(req, access_key) || true)", ("unit test_pools",)),
     ("rights are decided by copies that may be old", "gateway/http/permit.c", "return gw_ask_decided(&ask) && permitted;", "return permitted;", ("unit test_rights_old",)),
+    ("an access log is delivered by a policy that may be withdrawn", "gateway/s3/log_delivery.c", "        if (!eng_is_current(rv == 0 ? bucket->store : logs->loop->gw->store))", "        if (logs == NULL)", ("unit test_rights_old",)),
     ("rights in IAM are decided by copies that may be old", "gateway/rights/trust.c", "return gw_ask_decided(ask) && verdict.allowed;", "return verdict.allowed;", ("unit test_rights_old",)),
     ("buckets of a pool that is not known yet are left out of lists", "gateway/http/pools.c", "return pools_are_missing(gw) ? -EHOSTDOWN : 0;", "return pools_are_missing(gw) ? 0 : 0;", ("unit test_pools",)),
     ("buckets of a pool that cannot answer are left out of lists", "gateway/http/pools.c", "                    !eng_is_current(gw->pools.list[i].store))", "                    false)", ("unit test_pools",)),
