@@ -62,6 +62,7 @@ struct home_loop {
 struct home_unpinned {
         struct net_call call; /* first */
         struct rem_home_link *link;
+        uint64_t joins; /* as of home_sent */
         uint8_t body[sizeof(struct home_call) + sizeof(uint64_t)];
 };
 
@@ -89,7 +90,7 @@ struct rem_home_link {
         struct lp_msg told;
         struct home_loop *loops;
         pthread_mutex_t lock;
-        struct net_peer *peer;     /* under lock, as the next: of the session that there is; NULL: none */
+        struct net_peer *peer;     /* under lock, as the next: of the session that there is; NULL: none, or it was lost */
         uint64_t session, joins;   /* joins: sessions so far */
         /* coordinator */
         enum link_state state;
@@ -141,6 +142,20 @@ static void home_line_add(struct home_line *line, struct home_sent *s)
         hl->ticking = true;
 }
 
+/*
+ * The connection of a call of this session is lost, and with it, maybe, what the leader has to say of others: there is no such
+ * session any more, though WATCH may go on over the next connection. The coordinator finds that when it asks WATCH again.
+ */
+static void link_lost(struct rem_home_link *link, const struct net_call *call, uint64_t joins)
+{
+        if (call->outcome == NET_ANSWERED || !(call->sent || call->status == -ENOTCONN))
+                return;
+        pthread_mutex_lock(&link->lock);
+        if (link->joins == joins)
+                link->peer = NULL;
+        pthread_mutex_unlock(&link->lock);
+}
+
 /* Nothing was done, and it may be asked again in the same session. */
 static void sent_not_now(struct home_sent *s)
 {
@@ -163,6 +178,7 @@ static void sent_called(struct net_call *call)
         enum home_class class = s->class;
 
         hl->held[class] -= s->cost;
+        link_lost(link, call, s->joins);
         atomic_fetch_sub(&link->out, 1);
         if (call->outcome == NET_ANSWERED && call->status == HOME_DONE) {
                 asked->answer = call->answer;
@@ -374,8 +390,9 @@ static void unpinned(struct net_call *call)
 {
         struct home_unpinned *u = (struct home_unpinned *)call;
 
+        link_lost(u->link, call, u->joins);
         atomic_fetch_sub(&u->link->out, 1);
-        free(u); /* one that is lost ends with its session */
+        free(u); /* a pin ends with its session, too */
 }
 
 static void link_unpin(void *arg, uint64_t number)
@@ -388,6 +405,7 @@ static void link_unpin(void *arg, uint64_t number)
                 return; /* it ends with its session */
         pthread_mutex_lock(&link->lock);
         u->call.peer = link->peer;
+        u->joins = link->joins;
         head.session = link->session;
         pthread_mutex_unlock(&link->lock);
         if (u->call.peer == NULL) {

@@ -267,6 +267,15 @@ static int log_source_find(struct gw_log_batch *batch)
         return rv == 0 && source->id != batch->source ? -ENOENT : rv;
 }
 
+static bool log_batch_permitted(const struct gw_log_batch *batch, const struct eng_bucket *target, struct s3_str key)
+{
+        struct s3_str source = s3_str_of(batch->source_name);
+        struct gw_loop *loop = batch->logs->loop;
+
+        return key.len > 0 && !target->rules.lock && gw_same_owner(loop, target, source) &&
+               gw_rights_service(loop, LOG_SERVICE, target, key, source);
+}
+
 /* Taken from the queue: it is written, dropped, or in the queue again. */
 static void log_batch_deliver(struct gw_log_batch *batch)
 {
@@ -274,18 +283,20 @@ static void log_batch_deliver(struct gw_log_batch *batch)
         struct s3_str target = s3_config_text_of(batch->config, log_enabled(batch->config), "TargetBucket"),
                       key = log_batch_name(batch);
         const struct eng_bucket *bucket = NULL;
+        bool permitted;
         size_t acl_len;
         int rv = log_source_find(batch);
 
         if (rv == 0)
                 rv = gw_bucket_get(logs->loop->gw, target, &bucket, NULL);
+        permitted = rv == 0 && log_batch_permitted(batch, bucket, key);
+        if (!eng_is_current(rv == 0 ? bucket->store : logs->loop->gw->store)) /* what was decided may be otherwise */
+                rv = -EHOSTDOWN;
         if (rv != 0 && rv != -ENOENT) {
                 log_batch_failed(batch, rv);
                 return;
         }
-        if (rv != 0 || key.len == 0 || bucket->rules.lock ||
-            !gw_same_owner(logs->loop, bucket, s3_str_of(batch->source_name)) ||
-            !gw_rights_service(logs->loop, LOG_SERVICE, bucket, key, s3_str_of(batch->source_name))) {
+        if (!permitted) {
                 log_batch_drop(batch, &logs_figures(logs)->refused);
                 return;
         }

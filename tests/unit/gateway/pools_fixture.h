@@ -22,6 +22,7 @@ static struct hf hf;
 static struct sf *first, *other, *base;
 static struct gw_gateway *gw;
 static bool with_home;
+static unsigned site_logs_ms = 40; /* from a record of an access log to its delivery */
 
 #define USER_KEY    "AKIAIOSFODNN7EXAMPLE"
 #define USER_SECRET "the secret of alice"
@@ -54,7 +55,7 @@ static void site_make(void *arg)
         assert_int_equal(gw_new(&options, &gw), 0);
         if (job->add_other)
                 assert_int_equal(gw_pool_add(gw, OTHER, other->store), 0);
-        assert_int_equal(gw_logs_start(gw, 40), 0);
+        assert_int_equal(gw_logs_start(gw, site_logs_ms), 0);
         assert_int_equal(gw_credentials_set(gw, &root, 1), 0);
         assert_int_equal(gw_listen(gw, 0, listen_any(&site_port), false, NULL), 0);
 }
@@ -299,6 +300,19 @@ static unsigned copy_object(const char *bucket, const char *key, const char *sou
         http_ask("PUT", target, "", headers, 1, &answer);
         answer_free(&answer);
         return answer.status;
+}
+
+static bool has_object_below(const char *bucket, const char *prefix)
+{
+        struct answer answer;
+        char target[128];
+        bool has;
+
+        snprintf(target, sizeof(target), "/%s?list-type=2&prefix=%s", bucket, prefix);
+        http_ask("GET", target, "", NULL, 0, &answer);
+        has = answer.body != NULL && strstr(answer.body, "<Key>") != NULL;
+        answer_free(&answer);
+        return has;
 }
 
 /* No leader waits for the home: that is told by hand. */

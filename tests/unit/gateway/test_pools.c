@@ -307,19 +307,6 @@ static void test_inventory(void **state)
         }
 }
 
-static bool has_object_below(const char *bucket, const char *prefix)
-{
-        struct answer answer;
-        char target[128];
-        bool has;
-
-        snprintf(target, sizeof(target), "/%s?list-type=2&prefix=%s", bucket, prefix);
-        http_ask("GET", target, "", NULL, 0, &answer);
-        has = answer.body != NULL && strstr(answer.body, "<Key>") != NULL;
-        answer_free(&answer);
-        return has;
-}
-
 /* Of a bucket of one pool, to one of the other, both ways. */
 static void test_logs(void **state)
 {

@@ -20,9 +20,9 @@
 #define FORM_POLICY                                                                                                    \
         "{\"expiration\":\"2099-01-01T00:00:00Z\",\"conditions\":[{\"bucket\":\"%s\"},{\"key\":\"new\"},"                \
         "{\"x-amz-algorithm\":\"AWS4-HMAC-SHA256\"},{\"x-amz-credential\":\"%s\"},{\"x-amz-date\":\"%s\"}]}"
-#define PUBLIC                                                                                                         \
-        "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":\"*\",\"Action\":\"s3:PutObject\"," \
-        "\"Resource\":\"arn:aws:s3:::%s/*\"}]}"
+#define POLICY                                                                                                         \
+        "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":{\"Service\":"                       \
+        "\"logging.s3.amazonaws.com\"},\"Action\":\"s3:PutObject\",\"Resource\":\"arn:aws:s3:::%s/*\"}]}"
 
 static char bucket[32];
 
@@ -158,6 +158,22 @@ static bool has_bob(void)
         return has;
 }
 
+static void find_bucket(void *arg)
+{
+        const struct eng_bucket *found;
+
+        assert_int_equal(eng_bucket_get(first->store, (struct eng_str){bucket, strlen(bucket)}, &found), 0);
+        *(uint64_t *)arg = found->id;
+}
+
+static uint64_t bucket_id(void)
+{
+        uint64_t id;
+
+        hf_run(base->loops[0], find_bucket, &id);
+        return id;
+}
+
 /* From here on alice signs, and the leader does what it is asked at any time. */
 static void prepare(unsigned pool)
 {
@@ -167,11 +183,8 @@ static void prepare(unsigned pool)
         make_user(&leader);
         make_bucket(bucket);
         assert_int_equal(http_object("PUT", bucket, "kept", "bytes"), 200);
-        snprintf(target, sizeof(target), "/%s?publicAccessBlock", bucket);
-        assert_int_equal(http_status("DELETE", target, ""), 204);
-        hf_follow(&hf);
         snprintf(target, sizeof(target), "/%s?policy", bucket);
-        snprintf(body, sizeof(body), PUBLIC, bucket);
+        snprintf(body, sizeof(body), POLICY, bucket);
         assert_int_equal(http_status("PUT", target, body), 204);
         hf_follow(&hf);
         EVENTUALLY(http_plain("/minio/health/cluster") == 200); /* people are gone through first */
@@ -229,11 +242,52 @@ static void test_only_the_directory(void **state)
         all_is_done();
 }
 
+static int begin_slow_logs(void **state)
+{
+        site_logs_ms = 2000;
+        return begin_home_alone(state);
+}
+
+static int end_slow_logs(void **state)
+{
+        site_logs_ms = 40;
+        return end(state);
+}
+
+/* Whether the target's policy still lets logs be delivered is not known: they wait. */
+static void test_logs(void **state)
+{
+        static const char logging[] =
+                "<BucketLoggingStatus xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LoggingEnabled><TargetBucket>%s</TargetBucket>"
+                "<TargetPrefix>log/</TargetPrefix></LoggingEnabled></BucketLoggingStatus>";
+        char body[512], target[64];
+        char *list;
+        bool more;
+        int rv;
+
+        prepare(FIRST);
+        be_user(false);
+        snprintf(target, sizeof(target), "/%s?logging", bucket);
+        snprintf(body, sizeof(body), logging, bucket);
+        assert_int_equal(http_status("PUT", target, body), 200);
+        hf_follow(&hf);
+        assert_int_equal(http_object("PUT", bucket, "logged", "bytes"), 200);
+        hf_lease(&hf, false);
+        sleep_ms(2800); /* it is tried again, and not given up yet */
+        list = sf_list(&leader, 0, bucket_id(), "log/", "", "", 10, &rv, &more);
+        assert_int_equal(rv, 0);
+        assert_string_equal(list, "");
+        free(list);
+        hf_lease(&hf, true);
+        EVENTUALLY(has_object_below(bucket, "log/"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_one_pool, begin_home_alone, end),
                 cmocka_unit_test_setup_teardown(test_only_the_directory, begin_first_home, end),
+                cmocka_unit_test_setup_teardown(test_logs, begin_slow_logs, end_slow_logs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,42 @@ static inline void home_closed(void)
                 hf_run(leader.loops[i], nothing, NULL);
 }
 
+/* Requests that have come, and that the leader has not seen yet. */
+static struct {
+        _Atomic int operation; /* they are kept while it is this; 0: none is */
+        atomic_uint count;
+        struct net_request *request[8];
+        struct lp_loop *at[8];
+} unseen;
+
+static inline bool keep_request(struct net_request *request)
+{
+        unsigned i;
+
+        if (atomic_load(&unseen.operation) == 0 || (int)request->operation != atomic_load(&unseen.operation))
+                return false;
+        i = atomic_fetch_add(&unseen.count, 1);
+        MUST(i < 8);
+        unseen.request[i] = request;
+        unseen.at[i] = lp_self();
+        return true;
+}
+
+static inline void give_unseen(void *arg)
+{
+        rem_home_server_request(server, arg);
+}
+
+/* They come to the leader. */
+static inline void let_unseen_go(void)
+{
+        unsigned i, n = atomic_exchange(&unseen.count, 0);
+
+        atomic_store(&unseen.operation, 0);
+        for (i = 0; i < n; i++)
+                hf_run(unseen.at[i], give_unseen, unseen.request[i]);
+}
+
 /* On its way to the server. */
 static inline void count_request(void *arg, struct net_request *request)
 {
@@ -89,6 +125,8 @@ static inline void count_request(void *arg, struct net_request *request)
                 look();
         atomic_fetch_add(&watches, request->operation == HOME_WATCH);
         atomic_fetch_add(&joins, request->operation == HOME_JOIN);
+        if (keep_request(request))
+                return;
         rem_home_server_request(arg, request);
 }
 
