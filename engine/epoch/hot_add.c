@@ -305,11 +305,7 @@ static void hand_over(struct eng_hot_add *a)
                 c->given_up &= ~eng_bit(a->slot);
                 c->believed &= ~eng_bit(a->slot);
                 eng_lost_no_truth(c, a->slot);
-        } else if (from->log_lost && store->m > 0) { /* its frames may be gone, too: as lost.c has it at a start */
-                c->filling |= eng_bit(a->slot);
-                c->lost_writes |= eng_bit(a->slot);
-                eng_lost_no_truth(c, a->slot);
-        }
+        } /* of one whose log lost its end lost_groups.c takes that down before it joins */
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);
         memcpy(m->path, from->path, sizeof(m->path));

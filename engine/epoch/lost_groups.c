@@ -40,15 +40,25 @@ static uint64_t left_of(const struct eng_coord *c, eng_mask prev, unsigned slot)
         return c->view.left[slot] | verdict;
 }
 
-/* A stale slot's drive says itself that it lacks what it acknowledged. It is asked whenever it might join. */
+/*
+ * A stale slot's drive says itself that it lacks what it acknowledged. It is asked whenever it might join, however it came
+ * back. Of a log that lost its end frames may be gone, too: as lost.c has it at a start.
+ */
 static void take_verdict(struct eng_store *store, unsigned slot)
 {
         struct eng_drive *drive = store->members[slot].drive;
+        struct eng_coord *c = store->coord;
+        bool log_lost;
 
-        if (store->options.cluster == NULL || drive == NULL || (store->coord->believed & eng_bit(slot)))
+        if (drive == NULL)
                 return;
-        if (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL)
-                eng_lost_no_truth(store->coord, slot);
+        log_lost = eng_drive_log_lost(drive);
+        if (log_lost && store->m > 0) {
+                c->filling |= eng_bit(slot);
+                c->lost_writes |= eng_bit(slot);
+        }
+        if ((log_lost || eng_drive_damage(drive) != NULL) && (c->believed & eng_bit(slot)) == 0)
+                eng_lost_no_truth(c, slot);
 }
 
 void eng_lost_no_truth(struct eng_coord *c, unsigned slot)

@@ -826,6 +826,38 @@ static void test_gained_and_gone(void **state)
         sf_remove(&sf);
 }
 
+/* What the service says of slot 8. 0: it does not join; 1: it does; 2: and is filling. On the loop that proposes. */
+static uint64_t eight_joins(struct eng_store *store, uint64_t arg)
+{
+        struct eng_epoch_info info;
+
+        if (eng_epoch_read(df_service.epoch, df_service.cluster.epoch_len, &info) != 0 || info.joining != 1u << 8)
+                return 0;
+        return info.filling == 1u << 8 ? 2 : 1;
+}
+
+/* Of a log that lost its end shards may be gone, too, though its drive only did not answer: its slot is filling when it joins. */
+static void test_filling(void **state)
+{
+        uint64_t bucket, joins = 0;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1u << 8);
+        assert_true(sf_wait_health(&sf, eight_is_out, NULL, 30));
+        atomic_store(&nodes.no_names, 1u << 8);
+        atomic_store(&nodes.lost_writes, 1u << 8);
+        atomic_store(&nodes.silent, 0);
+        for (i = 0; i < 3000 && joins == 0; i++) {
+                usleep(10000);
+                joins = sf_ask(&sf, eight_joins, 0);
+        }
+        assert_int_equal(joins, 2);
+        atomic_store(&nodes.no_names, 0);
+        end(&sf, bucket, 100);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -835,6 +867,7 @@ int main(void)
                 cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
                 cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),     cmocka_unit_test(test_removal),
                 cmocka_unit_test(test_removal_waits), cmocka_unit_test(test_no_circle_in_a_removal), cmocka_unit_test(test_never_gained), cmocka_unit_test(test_gained_and_gone),
+                cmocka_unit_test(test_filling),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
