@@ -59,10 +59,10 @@ static bool has_too_few(const struct cl_election *e, const struct eng_epoch_info
         return e->led && twice <= in && (twice == in ? e->unchanged : owner_silent(e)) < CL_STANDING_NS + e->stagger;
 }
 
-/* More than half of all slots: the store goes on without the groups that they have no copy of. */
+/* More than half of all slots, but for those that are being added: the store goes on without the groups that they have no copy of. */
 static bool may_lose_groups(const struct cl_election *e, const struct eng_epoch_info *info, uint64_t there)
 {
-        const uint64_t all = (info->slots == ENG_DRIVES_MAX ? ~0ull : (1ull << info->slots) - 1) & ~(info->gone | info->given_up);
+        const uint64_t all = (info->slots == ENG_DRIVES_MAX ? ~0ull : (1ull << info->slots) - 1) & ~(info->gone | info->given_up | info->adding);
 
         return owner_silent(e) >= CL_PATIENCE_NS + e->stagger && 2 * __builtin_popcountll(there & all) > __builtin_popcountll(all);
 }

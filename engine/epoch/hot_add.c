@@ -396,6 +396,10 @@ static void hot_add_opened(struct lp_msg *msg)
                         eng_cluster_ended(a->store, a->error.text);
                 a->result = -EXDEV;
         }
+        if (a->result == 0 && !a->replace && (c->given_up & eng_bit(a->slot))) {
+                snprintf(a->error.text, sizeof(a->error.text), "%s was given up meanwhile", a->member->path);
+                a->result = -EXDEV;
+        }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
                 c->hot_add_timer.expired = hot_add_again;
                 lp_timer_start(a->store->coord_loop->loop, &c->hot_add_timer, RETRY_NS);

@@ -197,6 +197,8 @@ static void test_lost_groups(void **state)
         pool.e.stagger = 1;
         pool.e.unchanged = CL_PATIENCE_NS + 1;
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY); /* three of six, however many are in */
+        set_state(4, FMT_EPOCH_OUT, FMT_EPOCH_ADDING);
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY); /* nobody else can use it either */
         set_state(4, FMT_EPOCH_OUT, FMT_EPOCH_GIVEN_UP);
         assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
         pool.e.unchanged--;
