@@ -17,8 +17,9 @@
 #include "server/node_leader.h"
 #include "server/standby.h"
 
-#define NS_A_SECOND  1000000000ull
-#define NODE_POLL_MS 1000
+#define NS_A_SECOND         1000000000ull
+#define NODE_POLL_MS        1000
+#define NODE_LEAVE_EXTRA_MS 15000u /* that a leader process has to end, behind the time of a drain */
 
 /* A pool of the cluster. owner: the main thread, but for what is under the lock */
 struct node_pool {

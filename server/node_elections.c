@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define KEEP_NS        (60 * NS_A_SECOND) /* between two times that what was seen is kept */
-#define LEAVE_EXTRA_MS 15000u
 #define GIVE_BACK_MOST 60u /* times the first pause, between two hand-overs of one pool: doubled each time that it comes back soon */
 #define PREPARED_NS    (5 * NS_A_SECOND) /* that the next leader is kept ready behind a hand-over */
 #define GAVE_BACK_NS   (3 * NS_A_SECOND) /* that others have to take it */
@@ -291,7 +290,7 @@ static void hand_pool_back(struct node *n, struct node_pool *pool, unsigned befo
         pool->pause = pool->handed == 0 || now - pool->handed > most ? pause : pool->pause < most / 2 ? 2 * pool->pause : most;
         pool->handed = n->handed = now;
         pool->since = 0;
-        srv_node_leader_end(&pool->leader, n->settings->drain_timeout + LEAVE_EXTRA_MS);
+        srv_node_leader_end(&pool->leader, n->settings->drain_timeout + NODE_LEAVE_EXTRA_MS);
 }
 
 /* That others have the time to take it: this node leads it only if they do not. */

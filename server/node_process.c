@@ -23,7 +23,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define LEAVE_EXTRA_MS 15000u
 #define HURRIED_MS     3000u /* for leader processes, when it is told to end once more */
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
@@ -308,7 +307,7 @@ static void get_others_ready(struct node *n)
 /* Until they have ended, or their time has. One that is killed gives no grants back, so they have a moment even when it is hurried. */
 static void wait_for_leaders(struct node *n)
 {
-        uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull, soon;
+        uint64_t until = lp_clock() + (n->settings->drain_timeout + NODE_LEAVE_EXTRA_MS) * 1000000ull, soon;
         bool told = false;
 
         while (leader_runs(n) && lp_clock() < until) {
