@@ -52,6 +52,36 @@ static int admin_refused(const char *path, const struct mr_reply *reply)
 }
 
 #define QUERY_MOST 16
+#define LED_MOST   30u /* looks, of a second each: another node begins to lead within seconds */
+
+/* The pool has no leader that serves now, so nothing was done. */
+static bool is_not_led(const struct mr_reply *reply)
+{
+        json_t *body = reply->status == 503 ? json_loadb(reply->body, reply->body_len, 0, NULL) : NULL;
+        const bool is = strcmp(cli_json_text(body, "error"), "NotLed") == 0;
+
+        json_decref(body);
+        return is;
+}
+
+/* As mr_admin(); asks again while the pool has no leader, unless that is an answer that is wanted. */
+static int ask_leader(struct cli_call *call, const char *method, const char *path, const char *const query[], bool wants_503, struct mr_reply *reply,
+                      struct mr_error *err)
+{
+        static const struct timespec pause = {.tv_sec = 1};
+        unsigned looks;
+        int rv;
+
+        for (looks = 0;; looks++) {
+                rv = mr_admin(call->client, method, path, query, reply, err);
+                if (rv != 0 || wants_503 || !is_not_led(reply) || looks == LED_MOST || mr_client_canceled(call->client))
+                        return rv;
+                if (looks == 0 && !call->quiet)
+                        cli_error("the pool has no leader that answers now: waiting for one");
+                mr_reply_free(reply);
+                nanosleep(&pause, NULL);
+        }
+}
 
 int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
                   json_t **out)
@@ -71,7 +101,7 @@ int cli_admin_ask(struct cli_call *call, const char *method, const char *path, c
                 of_pool[n] = NULL;
                 query = of_pool;
         }
-        if (mr_admin(call->client, method, path, query, &reply, &err) != 0)
+        if (ask_leader(call, method, path, query, wanted == 503 || also_wanted == 503, &reply, &err) != 0)
                 return cli_failed(call->settings.admin, &err);
         if (reply.status != wanted && reply.status != also_wanted) {
                 status = admin_refused(path, &reply);

@@ -22,15 +22,16 @@ void cli_admin_show_digests(const json_t *report);
 
 /*
  * One request (query: see mr_admin()); what it answered, as JSON (the caller's), if its status is
- * one of those wanted. An exit status.
+ * one of those wanted. While the pool has no leader it is asked again, for half a minute, unless 503 is wanted. An exit status.
  */
 int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
                   json_t **out);
 /*
  * Asks about what the daemon began under this number until it is over; its report is the caller's.
- * An exit status.
+ * forgotten: set, and nothing is said, where nobody knows the number any more, since another process leads; NULL: that is an
+ * error as others are. An exit status.
  */
-int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out);
+int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, bool *forgotten, json_t **out);
 
 /* What a node answered about the cluster, as text. CLI_OK: all is as it should be; else CLI_FAILED. */
 int cli_admin_show_cluster(const json_t *answer, FILE *out);

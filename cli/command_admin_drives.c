@@ -48,7 +48,7 @@ int cli_admin_drive_status(struct cli_call *call)
         return all_in ? CLI_OK : CLI_FAILED;
 }
 
-int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out)
+int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, bool *forgotten, json_t **out)
 {
         static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
         char text[24];
@@ -56,12 +56,18 @@ int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, jso
 
         snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
         for (;;) {
-                int status = cli_admin_ask(call, "GET", path, query, 200, 200, out);
+                int status = cli_admin_ask(call, "GET", path, query, 200, forgotten != NULL ? 404 : 200, out);
 
-                if (status != CLI_OK || !cli_json_true(*out, "running"))
+                if (status == CLI_OK && json_object_get(*out, "error") != NULL) {
+                        *forgotten = true;
+                        status = CLI_FAILED;
+                } else if (status != CLI_OK || !cli_json_true(*out, "running")) {
                         return status;
+                }
                 json_decref(*out);
                 *out = NULL;
+                if (status != CLI_OK)
+                        return status;
                 if (mr_client_canceled(call->client)) {
                         cli_error("interrupted; the daemon goes on");
                         return CLI_FAILED;
@@ -80,7 +86,7 @@ static int admin_drives_change(struct cli_call *call, const char *const query[],
                 uint64_t number = cli_json_number(answer, "number");
 
                 json_decref(answer);
-                status = cli_admin_wait(call, DRIVES_PATH, number, &answer);
+                status = cli_admin_wait(call, DRIVES_PATH, number, NULL, &answer);
         }
         if (status != CLI_OK)
                 return status;

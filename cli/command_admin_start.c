@@ -118,7 +118,7 @@ static int admin_start_run(struct cli_call *call, const char *const query[], con
                 return status;
         number = cli_json_number(answer, "number");
         json_decref(answer);
-        status = cli_admin_wait(call, START_PATH, number, &answer);
+        status = cli_admin_wait(call, START_PATH, number, NULL, &answer);
         if (status != CLI_OK)
                 return status;
         if (call->json) {

@@ -17,6 +17,7 @@
 #define CLUSTER_PATH "/admin/v1/cluster"
 #define FIRST_LOOK_S 2u /* what nodes are told by is read from etcd: a second old at most */
 #define SAY_EVERY    5u  /* looks, of a second each */
+#define LEADERS_MOST 5u /* one after the other, that do not know what was begun */
 #define LOST_MOST    60u /* looks without an answer: another node begins to lead within seconds */
 
 /* True: nothing is amiss with it. */
@@ -94,7 +95,9 @@ static void say_progress(const json_t *answer, const json_t *node)
 /* What is asked for is over: it is in that state; or nothing is on its way in any more, though another drive of it is out. */
 static bool is_over(const char *state, const char *until)
 {
-        return strcmp(state, until) == 0 || (strcmp(until, "drained") == 0 && strcmp(state, "removed") == 0) || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
+        if (strcmp(until, "drained") == 0 && strcmp(state, "removed") == 0)
+                return true;
+        return strcmp(state, until) == 0 || (strcmp(until, "in") == 0 && (strcmp(state, "partly") == 0 || strcmp(state, "out") == 0));
 }
 
 /* Until the node is in that state. */
@@ -129,10 +132,11 @@ static int watch_node(struct cli_call *call, const char *until)
         }
 }
 
-/* Has the leader begin it, or say whether it would. ids: of new folders; NULL: all of the node. */
-static int begin_change(struct cli_call *call, const char *action, const char *ids, bool check)
+/* Has the leader begin it, or say whether it would; at most so many more leaders. ids: of new folders; NULL: all of the node. */
+static int begin_change(struct cli_call *call, const char *action, const char *ids, bool check, unsigned tries)
 {
         const char *query[12] = {"action", action, "node", call->argv[0]};
+        bool forgotten = false;
         uint64_t number;
         json_t *answer;
         int status, n = 4;
@@ -152,7 +156,11 @@ static int begin_change(struct cli_call *call, const char *action, const char *i
         json_decref(answer);
         if (number == 0)
                 return CLI_OK; /* it is under way already, or was only asked about */
-        status = cli_admin_wait(call, DRIVES_PATH, number, &answer);
+        status = cli_admin_wait(call, DRIVES_PATH, number, &forgotten, &answer);
+        if (forgotten && tries > 0)
+                return begin_change(call, action, ids, check, tries - 1); /* another leader knows whether it is under way */
+        if (forgotten)
+                cli_error("node %s: the pool's leader has changed again and again: give the command again", call->argv[0]);
         if (status != CLI_OK)
                 return status;
         if (!cli_json_true(answer, "taken")) {
@@ -245,7 +253,7 @@ static int change_parts(struct cli_call *call, const char *action, const char *u
                 struct pool_part *part = &parts[i % count];
 
                 call->pool = part->pool;
-                status = i < 2 * count ? begin_change(call, action, add ? part->ids : NULL, i < count) : watch_node(call, until);
+                status = i < 2 * count ? begin_change(call, action, add ? part->ids : NULL, i < count, LEADERS_MOST) : watch_node(call, until);
         }
         call->pool = NULL;
         return status;
@@ -260,7 +268,7 @@ static int change_node(struct cli_call *call, const char *action, const char *un
         if (status == CLI_OK && count > 1) {
                 status = change_parts(call, action, until, parts, count);
         } else if (status == CLI_OK) {
-                status = begin_change(call, action, NULL, false);
+                status = begin_change(call, action, NULL, false, LEADERS_MOST);
                 if (status == CLI_OK)
                         status = watch_node(call, until);
         }
@@ -280,7 +288,10 @@ int cli_admin_node_drain(struct cli_call *call)
         return change_node(call, "drain", "drained", "is drained: it may be switched off. Its number is not used again.");
 }
 
-/* Whose drives are all gone has no rights in the cluster any more when that was asked for once more. A leader may see some moments later that those of another pool are gone. */
+/*
+ * Whose drives are all gone has no rights in the cluster any more when that was asked for once more. A leader may see some
+ * moments later that those of another pool are gone.
+ */
 static int take_rights(struct cli_call *call)
 {
         static const struct timespec pause = {.tv_sec = 1};
@@ -288,7 +299,7 @@ static int take_rights(struct cli_call *call)
 
         for (looks = 0; looks <= LOST_MOST; looks++) {
                 json_t *answer = NULL;
-                int status = begin_change(call, "remove", NULL, false);
+                int status = begin_change(call, "remove", NULL, false, LEADERS_MOST);
                 bool removed;
 
                 if (status == CLI_OK)

@@ -27,14 +27,17 @@ static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
 static struct admin_answer list_drives(struct admin_request *request)
 {
         struct eng_health *health = malloc(sizeof(*health));
-        json_t *drives = json_array();
+        json_t *drives;
         unsigned i;
 
-        if (health == NULL) {
-                json_decref(drives);
+        if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
-        }
         eng_health_read(request->admin->source.store, health);
+        if (health->drive_count == 0) { /* a leader that has only begun does not know its drives yet */
+                free(health);
+                return srv_admin_error(503, "NotLed", "the pool is being opened: its drives are not known yet");
+        }
+        drives = json_array();
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, drive_json(&health->drives[i], i));
         free(health);

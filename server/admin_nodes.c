@@ -47,7 +47,7 @@ static struct nodes *nodes_read(struct admin_request *request, struct admin_answ
                 eng_health_read(request->admin->source.store, &n->health);
                 if (n->health.ready && n->health.drive_count >= n->pool->epoch.slots)
                         return n;
-                *answer = srv_admin_error(503, "Unavailable", "the pool is being opened: nothing was done");
+                *answer = srv_admin_error(503, "NotLed", "the pool is being opened: nothing was done");
         }
         nodes_free(n);
         return NULL;

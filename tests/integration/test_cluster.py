@@ -193,6 +193,8 @@ def test_a_second_signal_ends_the_waiting(cluster):
 def test_a_leader_that_is_killed_is_followed(cluster):
     leader = put_when_it_can(cluster, "k1", b"1")
     leader.kill()
+    said = cli(others(cluster, leader)[0], "admin", "drive", "status", status=1)  # it waits for the next leader, which lacks drives
+    assert "waiting for one" in said and "HTTP 503" not in said, said
     after = put_when_it_can(cluster, "k2", b"2")
     assert after is not leader
     assert read(cluster, after, "k1") == b"1"
