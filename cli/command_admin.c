@@ -52,13 +52,14 @@ static int admin_refused(const char *path, const struct mr_reply *reply)
 }
 
 #define QUERY_MOST 16
-#define LED_MOST   30u /* looks, of a second each: another node begins to lead within seconds */
+#define LED_MOST_S 30 /* another node begins to lead within seconds */
 
-/* The pool has no leader that serves now, so nothing was done. */
-static bool is_not_led(const struct mr_reply *reply)
+/* The pool has no leader that serves now, so nothing was done; or it did not answer in time, and was only asked. */
+static bool is_not_led(const char *method, const struct mr_reply *reply)
 {
         json_t *body = reply->status == 503 ? json_loadb(reply->body, reply->body_len, 0, NULL) : NULL;
-        const bool is = strcmp(cli_json_text(body, "error"), "NotLed") == 0;
+        const char *error = cli_json_text(body, "error");
+        const bool is = strcmp(error, "NotLed") == 0 || (strcmp(error, "Unknown") == 0 && strcmp(method, "GET") == 0);
 
         json_decref(body);
         return is;
@@ -69,15 +70,21 @@ static int ask_leader(struct cli_call *call, const char *method, const char *pat
                       struct mr_error *err)
 {
         static const struct timespec pause = {.tv_sec = 1};
-        unsigned looks;
+        struct timespec begun, now;
+        bool told = false;
         int rv;
 
-        for (looks = 0;; looks++) {
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        for (;;) {
                 rv = mr_admin(call->client, method, path, query, reply, err);
-                if (rv != 0 || wants_503 || !is_not_led(reply) || looks == LED_MOST || mr_client_canceled(call->client))
+                if (rv != 0 || wants_503 || !is_not_led(method, reply) || mr_client_canceled(call->client))
                         return rv;
-                if (looks == 0 && !call->quiet)
+                clock_gettime(CLOCK_MONOTONIC, &now);
+                if (now.tv_sec >= begun.tv_sec + LED_MOST_S)
+                        return 0;
+                if (!told && !call->quiet)
                         cli_error("the pool has no leader that answers now: waiting for one");
+                told = true;
                 mr_reply_free(reply);
                 nanosleep(&pause, NULL);
         }

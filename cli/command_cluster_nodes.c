@@ -149,13 +149,19 @@ static int begin_change(struct cli_call *call, const char *action, const char *i
                 query[n++] = "check";
                 query[n++] = "yes";
         }
-        status = cli_admin_ask(call, "POST", NODES_PATH, query, 202, 202, &answer);
-        if (status != CLI_OK)
+        status = cli_admin_ask(call, "POST", NODES_PATH, query, 202, tries < LEADERS_MOST ? 409 : 202, &answer);
+        if (status == CLI_OK && json_object_get(answer, "error") != NULL && strcmp(cli_json_text(answer, "error"), "NoFolder") != 0) {
+                cli_error("node %s: %s", call->argv[0], cli_json_text(answer, "message"));
+                status = CLI_FAILED;
+        }
+        if (status != CLI_OK) {
+                json_decref(answer);
                 return status;
+        }
         number = cli_json_number(answer, "number");
         json_decref(answer);
         if (number == 0)
-                return CLI_OK; /* it is under way already, or was only asked about */
+                return CLI_OK; /* it is under way already, or was only asked about; or the leader before has done it: NoFolder */
         status = cli_admin_wait(call, DRIVES_PATH, number, &forgotten, &answer);
         if (forgotten && tries > 0)
                 return begin_change(call, action, ids, check, tries - 1); /* another leader knows whether it is under way */

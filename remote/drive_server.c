@@ -453,6 +453,7 @@ void served_prefix(const struct rem_served *served, struct rem_prefix *out)
                                             (eng_drive_stalled(drive) ? REM_STALLED : 0) |
                                             (eng_drive_vanished(drive) ? REM_VANISHED : 0) |
                                             (eng_drive_index_damaged(drive) ? REM_INDEX_DAMAGED : 0) |
+                                            (eng_drive_log_lost(drive) ? REM_LOG_LOST : 0) |
                                             (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL ? REM_LACKS : 0)};
 }
 

@@ -108,6 +108,7 @@ void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
         atomic_store(&d->vanished, (prefix->flags & REM_VANISHED) != 0);
         atomic_store(&d->index_damaged, (prefix->flags & REM_INDEX_DAMAGED) != 0);
         atomic_store(&d->lacks, (prefix->flags & REM_LACKS) != 0);
+        atomic_store(&d->lost_end, (prefix->flags & REM_LOG_LOST) != 0);
 }
 
 void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status)
@@ -157,7 +158,9 @@ static int remote_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *
 
 static bool remote_log_lost(struct eng_drive *drive)
 {
-        return remote_of(drive)->facts->log_lost;
+        const struct remote_drive *d = remote_of(drive);
+
+        return d->facts->log_lost || atomic_load(&d->lost_end); /* its node may have opened it anew since */
 }
 
 static bool remote_let_go(struct eng_drive *drive)

@@ -120,7 +120,7 @@ struct remote_drive {
         struct eng_local_options options; /* whom it tells; times */
         const struct rem_facts *facts;    /* of its opening */
         /* any thread */
-        atomic_bool exhausted, unreliable, mute, stalled, vanished, index_damaged, lacks, failed, given_up;
+        atomic_bool exhausted, unreliable, mute, stalled, vanished, index_damaged, lacks, lost_end, failed, given_up;
         atomic_uint calls;  /* operations that are not answered yet */
         atomic_uint in_net; /* calls of net/ that have not ended */
         bool closed;        /* with such calls: nothing of them is told any more */

@@ -75,7 +75,8 @@ _Static_assert(sizeof(struct rem_head) == 88 && sizeof(struct rem_head) % 8 == 0
 #define REM_VANISHED      8u
 #define REM_INDEX_DAMAGED 16u
 #define REM_LACKS         32u /* its log lost its end, or is damaged: since it was opened, which a session may not have seen */
-#define REM_FLAGS         63u
+#define REM_LOG_LOST      64u /* of these two, the first */
+#define REM_FLAGS         127u
 
 /* Before the body of every answer. */
 struct rem_prefix {

@@ -33,7 +33,7 @@ static struct admin_answer list_drives(struct admin_request *request)
         if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
-        if (health->drive_count == 0) { /* a leader that has only begun does not know its drives yet */
+        if (health->drive_count == 0 && request->admin->link != NULL) { /* a leader that has only begun does not know its drives yet */
                 free(health);
                 return srv_admin_error(503, "NotLed", "the pool is being opened: its drives are not known yet");
         }

@@ -390,6 +390,7 @@ struct eng_coord {
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
         bool lost_forced;              /* the operator's word for lost groups waits for its epoch (lost_force.c) */
+        eng_mask said_gone;            /* removed by an epoch that was decided and did not come into force: their nodes have let go of them */
         eng_mask believed;             /* no truths that are truths by the operator's word, until they are in (lost_groups.c) */
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
         eng_mask awaited;              /* drives without which recovery could not tell whether what is here is current, or not go on; 0: none */

@@ -121,6 +121,8 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         assert(c->changing && c->view.paused);
         assert((failed & ~(c->next_in | c->next_joining)) == 0);
         if (failed != 0) { /* it was not in force: begin again with what is left */
+                if (c->decided != NULL)
+                        c->said_gone |= c->next_shape.gone;
                 for (i = 0; i < store->drive_count; i++)
                         if (failed & eng_bit(i))
                                 eng_drive_failed(store, i, store->members[i].drive, "the record of an epoch could not be appended");

@@ -91,8 +91,13 @@ uint64_t eng_hot_add_new_report(struct eng_store *store, unsigned slot, bool rep
 {
         struct eng_hot_add_report *r;
         uint64_t number;
+        uint32_t first;
 
         pthread_mutex_lock(&store->health_lock);
+        if (store->hot_add_number == 0) { /* whoever asks with another process's number is told that nobody knows it */
+                lp_random(&first, sizeof(first));
+                store->hot_add_number = (uint64_t)(first >> 1) << 20; /* a JSON number that all parsers take */
+        }
         number = ++store->hot_add_number;
         r = &store->attached[number % ENG_HOT_ADD_REPORTS];
         memset(r, 0, sizeof(*r));

@@ -73,6 +73,7 @@ void eng_lost_force(struct eng_store *store, eng_mask slots)
                 assert(((c->view.in | c->view.joining) & eng_bit(i)) == 0);
                 if (lost_is_here(store, i)) {
                         c->believed |= eng_bit(i);
+                        c->lost &= ~eng_bit(i);
                         c->view.left[i] &= ~FMT_EPOCH_NO_TRUTH;
                 } else {
                         c->given_up |= eng_bit(i);

@@ -90,8 +90,8 @@ void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
         struct eng_shape *next = &c->next_shape;
 
         assert(eng_on_coordinator(store));
-        if (!can_go(store, c->wish.gone, promoted))
-                c->wish.gone &= ~c->shape.leaving; /* eng_rebalance_consider() asks for it again */
+        if (!can_go(store, c->wish.gone & ~c->said_gone, promoted))
+                c->wish.gone &= ~c->shape.leaving | c->said_gone; /* eng_rebalance_consider() asks for it again */
         *next = c->shape;
         next->dropping_migrated |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
         next->adding |= c->wish.adding;
@@ -316,7 +316,7 @@ const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots,
                 return "another drive is being removed";
         if (adding != 0 && (slots & ~adding) != 0)
                 return "another drive is being added";
-        if (c->hot_add != NULL || c->catch_up != NULL || c->changing) /* changing: one that is being added may be a member by it */
+        if (c->hot_add != NULL || c->catch_up != NULL || (c->changing && adding != 0)) /* by that epoch it may be a member */
                 return "a drive is on its way in";
         if (c->view.lost != 0)
                 return "some placement groups are lost: a drive that was the last to have them must be back first";
