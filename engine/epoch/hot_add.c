@@ -253,6 +253,20 @@ static void hot_add_finish(struct eng_hot_add *a, int rv)
 }
 
 /*
+ * Of a cluster's slot, whose last members may all be out by now, since their groups are lost: it has no epoch of behind the one by
+ * which it left, as etcd's line has it; or it was no current member in its newest.
+ */
+static bool left_by_then(const struct eng_store *store, const struct eng_member *m)
+{
+        const unsigned slot = m->identity.slot;
+        const struct fmt_epoch *epoch = eng_epoch_of(m);
+
+        if (store->coord->decided == NULL || slot >= epoch->drives || slot >= ENG_DRIVES_MAX)
+                return false;
+        return eng_epoch_drives(m)[slot].in != FMT_EPOCH_IN || epoch->number < (store->coord->view.left[slot] & ~FMT_EPOCH_NO_TRUTH);
+}
+
+/*
  * A member of its newest epoch is in now: so its history and ours are one, and ours went on. Where etcd has decided
  * the epochs, one that was joining there, too: it was promoted from that epoch on, by no other line.
  */
@@ -261,6 +275,9 @@ static bool shares_history(const struct eng_store *store, const struct eng_membe
         const struct fmt_epoch *epoch = eng_epoch_of(m);
         const struct fmt_epoch_drive *d = eng_epoch_drives(m);
         unsigned i;
+
+        if (left_by_then(store, m))
+                return true;
 
         for (i = 0; i < epoch->drives && i < store->drive_count; i++)
                 if ((d[i].in == FMT_EPOCH_IN || (d[i].in == FMT_EPOCH_JOINING && store->coord->decided != NULL)) && (store->coord->view.in & eng_bit(i)) &&

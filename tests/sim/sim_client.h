@@ -19,6 +19,7 @@ struct client {
         bool rests;           /* it had nothing more to do, and waits for clients_start() */
         const char *doing;
         uint64_t since; /* when it last got on */
+        uint64_t begun; /* when it was asked for what it is doing */
         uint64_t asked;
         unsigned bucket, key, upload, part;
         int op, op2; /* of the history */

@@ -183,6 +183,8 @@ void client_done(struct client *c, int rv)
 
         sim_trace("client %u: %s bucket %u key %u: %d", c->number, c->doing, c->bucket, c->key, rv);
         sim_note(3, c->number, (uint64_t)(int64_t)rv);
+        if ((rv == 0 || rv == -ENOENT) && !c->verifying && strcmp(c->doing, "get") == 0 && sim.now - c->begun > world.slowest_get)
+                world.slowest_get = sim.now - c->begun;
         client_figures.ops++;
         c->busy = false;
         if (rv == -EROFS || rv == -EHOSTDOWN || rv == -ENOSPC || rv == -EIO)
@@ -368,6 +370,7 @@ static void next(void *arg)
         client_figures.asked_old += c->store != world.store && !at_home;
         client_figures.asked_homes += at_home;
         c->busy = true;
+        c->begun = sim.now;
         c->op = c->op2 = NO_OP;
         c->by_version = false;
         c->walking = false;

@@ -154,7 +154,7 @@ const char *nodes_config_key(void);
 struct nodes_figures {
         uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, served, ended, old, unreachable, refused, begins, leaked, restarts, bounds, moved,
                 aimed, epochs, homes, in_epoch, lost, found, added, drained;
-        uint64_t felt_member, felt_epoch, felt_leader, felt_moved; /* ns: the longest that was felt in histories with one fault */
+        uint64_t felt_member, felt_epoch, felt_leader, felt_moved, felt_process, felt_drive, felt_read; /* ns: the longest that was felt in histories with one fault */
 };
 extern struct nodes_figures nodes_figures;
 

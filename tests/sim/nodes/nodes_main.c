@@ -31,8 +31,9 @@ static void report(uint64_t events)
                N(nodes_figures.begins), N(nodes_figures.unreachable), N(nodes_figures.refused));
         printf("  etcd: %llu requests, %llu changes, %llu refused, %llu of unknown outcome, %llu late, %llu restored\n", N(sim_etcd_figures.requests),
                N(sim_etcd_figures.changes), N(sim_etcd_figures.refused), N(sim_etcd_figures.unknown), N(sim_etcd_figures.late), N(sim_etcd_figures.restored));
-        printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s in the middle of an epoch (%llu), %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
-               (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_epoch / 1e9, N(nodes_figures.in_epoch), (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
+        printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s in the middle of an epoch (%llu), %.3f s when the leader did, %.3f s when it moved,\n    %.3f s when a process was killed, %.3f s when a drive failed; reads %.3f s\n", N(nodes_figures.bounds),
+               (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_epoch / 1e9, N(nodes_figures.in_epoch), (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9,
+               (double)nodes_figures.felt_process / 1e9, (double)nodes_figures.felt_drive / 1e9, (double)nodes_figures.felt_read / 1e9);
         printf("  groups were lost %llu times, and came back %llu times\n", N(nodes_figures.lost), N(nodes_figures.found));
         printf("  drives were added %llu times, and drained %llu times\n", N(nodes_figures.added), N(nodes_figures.drained));
         printf("  %llu homes, %llu client operations asked of them\n", N(nodes_figures.homes), N(client_figures.asked_homes));

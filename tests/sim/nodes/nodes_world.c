@@ -288,6 +288,9 @@ static void work(void)
  *   the leader's node dies: the grants, 1.25 T by their clocks. Meanwhile: 2 s of silence, 50 ms until a node looks, the
  *   claim; one ping that the dead node does not answer. Behind the grants: OPEN, the drives are opened, an epoch
  *   it hands over: RELEASE, a look, the claim, and the same
+ *   a member's process is killed: until it is back, or as if its node had died
+ *   a member's drive fails: a CAS, the EPOCH. Its process opens it again later
+ *   reads, while a member is missing: other members are asked, other shards are read
  *   etcd is down: nothing
  */
 #define SLOW(ns)  ((ns) * 105 / 100)
@@ -299,6 +302,8 @@ static void work(void)
 #define MEMBER_NS (SLOW(4 * PING_NS + NET_LOOK_NS) + 250 * SIM_MS)
 #define LEADER_NS (SLOW(GRANT_NS) + 500 * SIM_MS)
 #define MOVE_NS   (500 * SIM_MS)
+#define DRIVE_NS  (250 * SIM_MS)
+#define READ_NS   (400 * SIM_MS)
 
 static uint64_t longest; /* without a change, since felt_from() and until felt_over() */
 static uint64_t felt_since, felt_epoch, went_on, quiet;
@@ -311,6 +316,7 @@ static uint64_t epoch_now(void)
 static void felt_from(void)
 {
         longest = 0;
+        world.slowest_get = 0;
         felt_since = sim.now;
         felt_epoch = epoch_now();
         went_on = quiet = 0;
@@ -348,6 +354,15 @@ static void felt_for(uint64_t ns, uint64_t most, const char *what)
         }
 }
 
+/* Reads that have been asked for since felt_from(), while the same leader serves. */
+static void felt_by_reads(const char *what)
+{
+        if (world.slowest_get > READ_NS)
+                sim_fail("%s: a read took %llu ms", what, (unsigned long long)(world.slowest_get / SIM_MS));
+        if (world.slowest_get > nodes_figures.felt_read)
+                nodes_figures.felt_read = world.slowest_get;
+}
+
 static void no_fault_for(uint64_t ns)
 {
         felt_from();
@@ -365,6 +380,8 @@ static void bound_host(struct sim_node *node, uint64_t most, const char *what, u
         felt_from();
         faults_host_off(node);
         felt_for(12 * SIM_S, most, what);
+        if (felt == &nodes_figures.felt_member)
+                felt_by_reads(what);
         keep_longest(felt);
         world.calm = true;
         no_fault_for(plan_below(5 * SIM_S));
@@ -435,6 +452,38 @@ static void bound_epoch(struct sim_node *node)
         faults_host_on(node);
 }
 
+static void process_returns(void *node)
+{
+        if (!((struct sim_node *)node)->process.runs)
+                node_start(node);
+}
+
+static void bound_process(struct sim_node *node)
+{
+        felt_from();
+        node_kill(node, false, true);
+        sim_at(sim_skewed(SIM_PLAN, 10 * SIM_MS, 8 * SIM_S), NULL, process_returns, node);
+        felt_for(12 * SIM_S, MEMBER_NS, "a member's process was killed");
+        felt_by_reads("a member's process was killed");
+        keep_longest(&nodes_figures.felt_process);
+}
+
+static void bound_drive(struct sim_node *node)
+{
+        unsigned before;
+
+        felt_from();
+        before = sim_enter(node->process.number);
+        sim_drive_fail(node->disks[plan_below(node->disk_count)], "its seed says so");
+        sim_enter(before);
+        felt_for(5 * SIM_S, DRIVE_NS, "a member's drive has failed");
+        felt_by_reads("a member's drive has failed");
+        keep_longest(&nodes_figures.felt_drive);
+        node_kill(node, false, true); /* a new process opens it */
+        node_start(node);
+        live_for(5 * SIM_S);
+}
+
 static struct sim_node *member_node(void)
 {
         struct sim_node *node;
@@ -458,7 +507,13 @@ static void bounds(void)
         no_fault_for(sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S));
         nodes_figures.bounds++;
         world.calm = false;
-        switch (plan_below(4)) {
+        switch (plan_below(6)) {
+        case 4:
+                bound_process(member_node());
+                break;
+        case 5:
+                bound_drive(member_node());
+                break;
         case 0:
                 if (plan_chance(2))
                         bound_epoch(member_node());
