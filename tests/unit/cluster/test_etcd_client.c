@@ -55,8 +55,8 @@ static void test_lost_answers(void **state)
         outcome_is(asked_of(CL_TXN, FAKE_ANSWER, 200, TXN_DONE, 5000, 1), CL_DONE, 0);
         outcome_is(asked_of(CL_TXN, FAKE_CUT, 200, TXN_DONE, 5000, 1), CL_UNKNOWN, -EHOSTUNREACH);
         outcome_is(asked_of(CL_TXN, FAKE_CLOSE, 0, "", 5000, 1), CL_UNKNOWN, -EHOSTUNREACH);
-        outcome_is(asked_of(CL_TXN, FAKE_HOLD, 200, TXN_DONE, 300, 1), CL_UNKNOWN, -ETIMEDOUT);
-        outcome_is(asked_of(CL_TXN, FAKE_DRIP, 200, TXN_DONE, 300, 1), CL_UNKNOWN, -ETIMEDOUT);
+        outcome_is(asked_of(CL_TXN, FAKE_HOLD, 200, TXN_DONE, 1500, 1), CL_UNKNOWN, -ETIMEDOUT);
+        outcome_is(asked_of(CL_TXN, FAKE_DRIP, 200, TXN_DONE, 1500, 1), CL_UNKNOWN, -ETIMEDOUT);
         outcome_is(asked_of(CL_RANGE, FAKE_CUT, 200, NOTHING, 300, 0), CL_FAILED_SURE, -EHOSTUNREACH);
         outcome_is(asked_of(CL_RANGE, FAKE_CLOSE, 0, "", 300, 0), CL_FAILED_SURE, -EHOSTUNREACH);
         outcome_is(asked_of(CL_RANGE, FAKE_HOLD, 200, NOTHING, 300, 0), CL_FAILED_SURE, -ETIMEDOUT);
