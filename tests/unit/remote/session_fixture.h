@@ -83,7 +83,7 @@ static inline void home_closed(void)
 /* Requests that have come, and that the leader has not seen yet. */
 static struct {
         _Atomic int operation; /* they are kept while it is this; 0: none is */
-        atomic_uint count;
+        atomic_uint taken, count; /* places; those of them that have a request */
         struct net_request *request[8];
         struct lp_loop *at[8];
 } unseen;
@@ -94,10 +94,11 @@ static inline bool keep_request(struct net_request *request)
 
         if (atomic_load(&unseen.operation) == 0 || (int)request->operation != atomic_load(&unseen.operation))
                 return false;
-        i = atomic_fetch_add(&unseen.count, 1);
+        i = atomic_fetch_add(&unseen.taken, 1);
         MUST(i < 8);
         unseen.request[i] = request;
         unseen.at[i] = lp_self();
+        atomic_fetch_add(&unseen.count, 1);
         return true;
 }
 
@@ -112,6 +113,7 @@ static inline void let_unseen_go(void)
         unsigned i, n = atomic_exchange(&unseen.count, 0);
 
         atomic_store(&unseen.operation, 0);
+        atomic_store(&unseen.taken, 0);
         for (i = 0; i < n; i++)
                 hf_run(unseen.at[i], give_unseen, unseen.request[i]);
 }

@@ -514,7 +514,7 @@ static void test_second_signal(void **state)
         usleep(200000);
         kill(f->pid, SIGTERM);
         assert_true(fx_said(f, "millraced: stopping\n"));
-        assert_int_equal(admin_get(f, "/health/ready"), 503);
+        WAIT_UNTIL(admin_get(f, "/health/ready") == 503); /* the line comes first */
         has("stopping");
         usleep(200000);
         assert_int_equal(waitpid(f->pid, NULL, WNOHANG), 0);
