@@ -201,6 +201,10 @@ static void loops_quiet(struct eng_store *store, void *arg)
         c->next_joining &= ~promoted;
         eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
+        if (c->next_in == 0 && c->decided != NULL) { /* all that is left was removed by an epoch that was decided (said_gone) */
+                give_up_writing(store);
+                return;
+        }
         assert(c->next_in != 0);
         c->next_joining &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));

@@ -183,7 +183,7 @@ void client_done(struct client *c, int rv)
 
         sim_trace("client %u: %s bucket %u key %u: %d", c->number, c->doing, c->bucket, c->key, rv);
         sim_note(3, c->number, (uint64_t)(int64_t)rv);
-        if ((rv == 0 || rv == -ENOENT) && !c->verifying && strcmp(c->doing, "get") == 0 && sim.now - c->begun > world.slowest_get)
+        if ((rv == 0 || rv == -ENOENT) && !c->verifying && c->doing != NULL && strcmp(c->doing, "get") == 0 && sim.now - c->begun > world.slowest_get)
                 world.slowest_get = sim.now - c->begun;
         client_figures.ops++;
         c->busy = false;
