@@ -58,16 +58,16 @@ int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, boo
         for (;;) {
                 int status = cli_admin_ask(call, "GET", path, query, 200, forgotten != NULL ? 404 : 200, out);
 
-                if (status == CLI_OK && json_object_get(*out, "error") != NULL) {
-                        *forgotten = true;
-                        status = CLI_FAILED;
-                } else if (status != CLI_OK || !cli_json_true(*out, "running")) {
+                const bool unknown = status == CLI_OK && json_object_get(*out, "error") != NULL;
+
+                if (!unknown && (status != CLI_OK || !cli_json_true(*out, "running")))
                         return status;
-                }
                 json_decref(*out);
                 *out = NULL;
-                if (status != CLI_OK)
-                        return status;
+                if (unknown) {
+                        *forgotten = true;
+                        return CLI_FAILED;
+                }
                 if (mr_client_canceled(call->client)) {
                         cli_error("interrupted; the daemon goes on");
                         return CLI_FAILED;

@@ -194,7 +194,7 @@ struct net_options {
         uint8_t cluster[NET_CLUSTER_LEN];
         struct net_generation generation;
         uint16_t node;
-        char name[NET_NAME_MAX]; /* of its certificate: who has one for it, and says the same number, is told that the node runs twice; "": nobody is */
+        char name[NET_NAME_MAX]; /* the name in its certificate. A peer that uses this node's number is told that the node runs twice if its certificate has this name; "": never */
         uint64_t boot;
         struct lp_loop *const *loops; /* all stay until net_free() */
         unsigned loop_count;

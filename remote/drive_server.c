@@ -446,6 +446,7 @@ void served_refuse_term(struct served_request *r, enum rem_status status, const 
 void served_prefix(const struct rem_served *served, struct rem_prefix *out)
 {
         struct eng_drive *drive = served->drive;
+        const bool lost_end = eng_drive_log_lost(drive);
 
         *out = (struct rem_prefix){.incarnation = served->incarnation,
                                    .flags = (eng_drive_exhausted(drive) ? REM_EXHAUSTED : 0) |
@@ -453,8 +454,7 @@ void served_prefix(const struct rem_served *served, struct rem_prefix *out)
                                             (eng_drive_stalled(drive) ? REM_STALLED : 0) |
                                             (eng_drive_vanished(drive) ? REM_VANISHED : 0) |
                                             (eng_drive_index_damaged(drive) ? REM_INDEX_DAMAGED : 0) |
-                                            (eng_drive_log_lost(drive) ? REM_LOG_LOST : 0) |
-                                            (eng_drive_log_lost(drive) || eng_drive_damage(drive) != NULL ? REM_LACKS : 0)};
+                                            (lost_end ? REM_LOG_LOST : 0) | (lost_end || eng_drive_damage(drive) != NULL ? REM_LACKS : 0)};
 }
 
 /* Without a struct of its own: nothing of it is remembered. */

@@ -86,7 +86,8 @@ static void open_leader(void)
         with_home = true;
 }
 
-static int begin_plain(void **state)
+/* Two stores of one machine; the gateway knows the second one, or does not. */
+static int begin_two(bool add_other)
 {
         make_plain(&plain[0]);
         make_plain(&plain[1]);
@@ -97,23 +98,18 @@ static int begin_plain(void **state)
         assert_int_equal(sf_open_beside(other, first, true), 0);
         assert_true(sf_wait_health(first, so_whole, NULL, 20));
         assert_true(sf_wait_health(other, so_whole, NULL, 20));
-        site_begin(true);
+        site_begin(add_other);
         return 0;
+}
+
+static int begin_plain(void **state)
+{
+        return begin_two(true);
 }
 
 static int begin_alone(void **state)
 {
-        make_plain(&plain[0]);
-        make_plain(&plain[1]);
-        with_home = false;
-        base = first = &plain[0];
-        other = &plain[1];
-        assert_int_equal(sf_open(first, true), 0);
-        assert_int_equal(sf_open_beside(other, first, true), 0);
-        assert_true(sf_wait_health(first, so_whole, NULL, 20));
-        assert_true(sf_wait_health(other, so_whole, NULL, 20));
-        site_begin(false);
-        return 0;
+        return begin_two(false);
 }
 
 /* The first pool's leader is another process; the gateway knows the other one, or does not. */
