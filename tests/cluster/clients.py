@@ -163,6 +163,9 @@ class Client(threading.Thread):
             return "refused"
         if answer.status == 409 and conditional:
             return "failed"
+        if answer.status == 507:  # nothing of it is stored, and nothing will be
+            self.load.stopping.wait(self.random.expovariate(1 / UNLED_PAUSE))
+            return "failed"
         if answer.status >= 500:
             return "failed" if self.not_led(answer) else "unknown"
         self.error(f"{operation} of {key}: {answer}")

@@ -1,5 +1,6 @@
 """What breaks on a cluster's machines, at random times by a seed, and what ends it. One thing at a time, now and then two."""
 import dataclasses
+import os
 import signal
 import statistics
 import time
@@ -13,7 +14,11 @@ TWO_SHARE = 0.2      # of all faults, those that begin while another one lasts
 CALM_SHARE = 0.5     # ..., those after which the next one waits until all drives are in use
 CALM_SECONDS = 20
 EXIT_SECONDS = 60    # for a node that was asked to end
+SLOW_BITS, SLOW_MS = (2_000_000, 50_000_000), (20, 400)  # of a slow link: bits a second, and how long what waits there may wait
+BALLAST = "ballast"
+LEFT_BYTES = (0, 96 << 20)  # of a full file system: from nothing to more than the store needs to look for dead bytes
 TOGETHER = "two at once"
+FULL = "file system full"
 AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
 
 
@@ -113,6 +118,31 @@ def mend_loss(fault):
     fault.cluster.network.pass_all(fault.machine)
 
 
+def slow(fault):
+    bits, most = (int(fault.random.uniform(*bounds)) for bounds in (SLOW_BITS, SLOW_MS))
+    fault.detail = f"{bits / 1e6:.1f} Mbit/s, {most} ms"
+    fault.cluster.network.slow(fault.machine, bits, most)
+
+
+def fill(fault):
+    """Takes what is free but for some bytes, as the node goes on: what it writes meanwhile may be first."""
+    left = fault.random.choice((0, fault.random.randint(*LEFT_BYTES)))
+    fault.detail = f"{left >> 20} MiB left"
+    with open(fault.node.folder / BALLAST, "wb") as file:
+        free = os.statvfs(fault.node.folder)
+        size = free.f_bavail * free.f_bsize - left
+        while size > 0:
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+                return
+            except OSError:
+                size -= 1 << 20
+
+
+def make_room(fault):
+    (fault.node.folder / BALLAST).unlink()
+
+
 def all_etcd(action):
     def change(fault):
         for member in fault.cluster.etcd.values():
@@ -145,6 +175,8 @@ KINDS = [
     Kind("nothing comes in", "node", (1, 15), lose("input"), mend_loss),
     Kind("nothing goes out", "node", (1, 15), lose("output"), mend_loss),
     Kind("nothing comes or goes", "node", (5, 12), lose("input", "output"), mend_loss),
+    Kind("link slow", "node", (3, 15), slow, lambda fault: fault.cluster.network.fast(fault.machine)),
+    Kind(FULL, "node", (1, 10), fill, make_room),
     Kind("etcd member killed", "member", (1, 8), lambda fault: fault.member.kill(), lambda fault: fault.member.start()),
     Kind("etcd killed", "etcd", (1, 10), all_etcd(lambda member: member.kill()), all_etcd(lambda member: member.start())),
     Kind("etcd paused", "etcd", (1, 10), all_etcd(lambda member: member.send(signal.SIGSTOP)), all_etcd(lambda member: member.send(signal.SIGCONT))),
@@ -162,7 +194,7 @@ class Schedule:
 
     def draw(self):
         if not self.deck:
-            kinds = [kind for kind in KINDS if not self.only or kind.name in self.only]
+            kinds = [kind for kind in KINDS if (not self.only or kind.name in self.only) and (kind.name != FULL or self.cluster.node_bytes)]
             self.deck = self.random.sample(kinds, len(kinds))
         kind = self.deck.pop()
         nodes = self.cluster.nodes.values()

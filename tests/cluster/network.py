@@ -18,7 +18,7 @@ def missing():
     """Why there can be no namespaces here, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    lacking = [program for program in ("ip", "nft", "etcd") if shutil.which(program) is None]
+    lacking = [program for program in ("ip", "tc", "nft", "etcd") if shutil.which(program) is None]
     return f"{', '.join(lacking)}: tools/deps.sh --cluster installs it" if lacking else None
 
 
@@ -117,6 +117,24 @@ class Network:
 
     def pass_all(self, machine):
         self.nft(machine, "add table inet broken; delete table inet broken")
+
+    def slow(self, machine, bits, milliseconds):
+        """Of what comes to a machine and leaves it, that many bits a second pass each way; the rest waits for at most that long, or is lost. Until fast()."""
+        for namespace, device in self.ends(machine):
+            self.tc(namespace, "replace", device, "root", "tbf", "rate", f"{bits}bit", "burst", "16kb", "latency", f"{milliseconds}ms")
+
+    def fast(self, machine):
+        for namespace, device in self.ends(machine):
+            self.tc(namespace, "del", device, "root")
+
+    def ends(self, machine):
+        return (self.name(machine), "eth0"), (self.name(HUB), f"port{machine}")
+
+    @staticmethod
+    def tc(namespace, action, device, *words):
+        done = subprocess.run(["tc", "-n", namespace, "qdisc", action, "dev", device, *words], capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"tc qdisc {action}: {done.stderr.strip()}")
 
     def nft(self, machine, text):
         done = subprocess.run([*self.within(machine), "nft", text], capture_output=True, text=True, timeout=20, check=False)

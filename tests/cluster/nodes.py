@@ -37,8 +37,16 @@ def folder_for_drives(place=None):
         place = memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else Path(tempfile.gettempdir())
     for folder in place.glob(f"{FOLDER}-*"):  # of tests that were killed
         if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
     return Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-", dir=place))
+
+
+def remove_folder(folder):
+    """With the file systems of nodes below it."""
+    for node in folder.glob("node*"):
+        if node.is_mount():
+            subprocess.run(["umount", "--lazy", str(node)], timeout=20, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Process:
@@ -122,9 +130,13 @@ class Node(Process):
     def __init__(self, cluster, machine):
         super().__init__(cluster, machine, "node")
         self.host = cluster.network.address(machine)
-        self.drives = [cluster.folder / f"node{machine}" / f"drive{number}" for number in range(cluster.drives)]
+        self.folder = cluster.folder / f"node{machine}"
+        self.folder.mkdir()
+        if cluster.node_bytes:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={cluster.node_bytes}", "tmpfs", str(self.folder)], check=True, timeout=20)
+        self.drives = [self.folder / f"drive{number}" for number in range(cluster.drives)]
         for drive in self.drives:
-            drive.mkdir(parents=True)
+            drive.mkdir()
 
     def command(self):
         files = self.cluster.folder
@@ -163,10 +175,13 @@ class Node(Process):
 
 
 class Cluster:
-    """Three machines. The main thread is on the hub as long as there is a cluster, as threads that it starts are. settings: instead of SMALL."""
+    """Three machines. The main thread is on the hub as long as there is a cluster, as threads that it starts are. settings: instead of SMALL.
 
-    def __init__(self, drives=DRIVES, settings=None, place=None):
-        self.begun, self.drives, self.settings = time.monotonic(), drives, SMALL if settings is None else settings
+    node_bytes: the folders of each node are on a file system of that size, in memory.
+    """
+
+    def __init__(self, drives=DRIVES, settings=None, place=None, node_bytes=None):
+        self.begun, self.drives, self.settings, self.node_bytes = time.monotonic(), drives, SMALL if settings is None else settings, node_bytes
         self.pool_drives = len(NODES) * drives  # that the pool is to have
         self.on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)  # discard() is reached then, too
         self.folder = folder_for_drives(place)
@@ -315,5 +330,5 @@ class Cluster:
             self.network.leave()
             self.network.remove()
             self.network = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
         signal.signal(signal.SIGTERM, self.on_term)

@@ -28,7 +28,8 @@ SECONDS = float(os.environ.get("MILLRACE_CLUSTER_SECONDS", "100"))
 ONLY = [name for name in os.environ.get("MILLRACE_CLUSTER_FAULTS", "").split(",") if name]
 CLIENTS = 10
 BEFORE_SECONDS, AFTER_SECONDS = 3, 3      # of load without a fault
-MEMORY_SECONDS = 600                      # longer runs fill it: what is overwritten is freed when room is wanted
+MEMORY_SECONDS = 600                      # longer runs fill it
+NODE_BYTES = 3 << 30                      # of each node's file system in memory
 WHOLE_SECONDS, ANSWER_SECONDS = 180, 60   # bounds of what must happen at the end
 KEPT = ROOT / "build/cluster"
 
@@ -92,7 +93,8 @@ def report(load, schedule, cluster, end, listed, verdict):
 @pytest.mark.timeout(SECONDS * 3 + 900 * PATIENCE)
 def test_faults(capsys):
     seed = f"{SEED}/cluster"
-    cluster = Cluster(place=None if SECONDS <= MEMORY_SECONDS else Path(tempfile.gettempdir()))
+    in_memory = SECONDS <= MEMORY_SECONDS
+    cluster = Cluster(place=None if in_memory else Path(tempfile.gettempdir()), node_bytes=NODE_BYTES if in_memory else None)
     load = Load([node.host for node in cluster.nodes.values()], cluster.access_key, cluster.secret_key, seed)
     reader = Reader(load, CLIENTS)
     schedule = Schedule(cluster, random.Random(seed), ONLY)

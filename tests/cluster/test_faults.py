@@ -43,7 +43,7 @@ def test_two_at_once():
 
 def cluster(leads):
     nodes = {machine: SimpleNamespace(machine=machine, leader=lambda machine=machine: 77 if machine == leads else None) for machine in (1, 2, 3)}
-    return SimpleNamespace(nodes=nodes)
+    return SimpleNamespace(nodes=nodes, node_bytes=1)
 
 
 def test_each_kind_in_turn_and_the_leader_more_often():

@@ -98,6 +98,29 @@ def test_a_link_that_is_down(network):
     eventually(lambda: lost(network) == set(), 30)  # the carrier, and what machines know of each other's addresses
 
 
+def test_a_slow_link_loses_what_waits_for_too_long(network):
+    def arrived(count=80, size=1400):
+        with receiver(network, 1) as waits:
+            def send():
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sends:
+                    for _ in range(count):
+                        sends.sendto(bytes(size), (network.address(1), PORT))
+            on(network, 2, send)
+            found = 0
+            try:
+                while found < count:
+                    found += len(waits.recv(size)) == size
+            except TimeoutError:
+                pass
+            return found, count
+    network.slow(1, 1_000_000, 20)
+    found, count = arrived()
+    assert 0 < found < count
+    network.fast(1)
+    found, count = arrived()
+    assert found == count
+
+
 def test_leftovers_are_removed():
     done = subprocess.Popen(["true"])
     done.wait()
