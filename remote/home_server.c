@@ -409,7 +409,8 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
         w->answer.body = w->body;
         w->answer.body_len = (uint32_t)(sizeof(w->seen) + w->seen.state_len);
         s->watch = NULL;
-        s->reader.until = loop_now(server) + HOME_GRANT_NS;
+        if ((w->seen.flags & HOME_MORE) == 0)
+                s->reader.until = loop_now(server) + HOME_GRANT_NS; /* with others no lease comes, so nobody waits for it */
         atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
         watching_end(w, HOME_DONE);
 }

@@ -4,6 +4,7 @@
  */
 #include "gateway/http/permit.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "gateway/http/operation.h"
@@ -28,10 +29,14 @@ static bool is_switched_off(const struct gw_loop *loop, const char *permission)
 
 void gw_ask_bucket(struct gw_ask *ask)
 {
+        int rv;
+
         if (ask->bucket_sought)
                 return;
+        rv = ask->bucket.len == 0 ? -ENOENT : gw_bucket_get(ask->loop->gw, ask->bucket, &ask->found, NULL);
         ask->bucket_sought = true;
-        if (ask->bucket.len == 0 || gw_bucket_get(ask->loop->gw, ask->bucket, &ask->found, NULL) != 0)
+        ask->bucket_lost = rv == -EHOSTDOWN;
+        if (rv != 0)
                 ask->found = NULL;
 }
 
@@ -74,6 +79,10 @@ bool gw_permit(const struct gw_ask *asked, char *why)
         if (why != NULL)
                 *why = '\0';
         gw_ask_bucket(&ask);
+        if (ask.bucket_lost && ask.req != NULL) {
+                ask.req->undecided = true; /* what its policy says is not known: no refusal either */
+                return false;
+        }
         if (ask.bucket_id != 0 && (ask.found == NULL || ask.found->id != ask.bucket_id))
                 return false; /* no policy of that other bucket is about what was found (P22) */
         permitted = permit_asked(&ask, why);

@@ -30,7 +30,8 @@ struct gw_ask {
         const struct eng_object *object; /* LOOK_FOUND */
         uint64_t bucket_id;           /* the one that is meant: another one of its name answers no (P22); 0: whichever has it */
         bool bucket_sought;           /* `found` is set: gw_ask_bucket() */
-        const struct eng_bucket *found; /* the bucket that has the name now; NULL: there is none. Until the loop goes on */
+        const struct eng_bucket *found; /* the bucket that has the name now; NULL: there is none, or nobody can say. Until the loop goes on */
+        bool bucket_lost;             /* that: a pool that may have it does not answer */
         bool later;   /* of some key or bucket, each of which is asked for when its turn comes */
         bool implied; /* not what the request is for, as reading a copy's source: its query says nothing about it */
 };

@@ -214,7 +214,7 @@ static void begin_some(struct gw_request *req)
 {
         struct many *many = GW_CAST(many, req->work);
 
-        while (many->next < many->doc->object_count && many->under_way < AT_ONCE) {
+        while (!req->undecided && many->next < many->doc->object_count && many->under_way < AT_ONCE) {
                 const struct s3_delete_object *object = &many->doc->objects[many->next];
                 struct item *item = &many->items[many->next++];
                 struct eng_delete_params params = {.bucket = req->bucket_id,

@@ -4,6 +4,8 @@
  */
 #include <openssl/hmac.h>
 
+#include "gateway/http/permit.h"
+#include "gateway/http/http_request.h"
 #include "tests/unit/gateway/pools_fixture.h"
 
 #define DELETE_KEPT "<Delete><Object><Key>kept</Key></Object></Delete>"
@@ -242,6 +244,46 @@ static void test_only_the_directory(void **state)
         all_is_done();
 }
 
+struct question {
+        struct gw_request req;
+        struct gw_ask ask;
+        bool permitted;
+};
+
+static void ask_it(void *arg)
+{
+        struct question *q = arg;
+
+        q->permitted = gw_permit(&q->ask, NULL);
+}
+
+/* In the middle of a request, about one more of its keys: what the bucket's policy says is not known, which is no refusal. */
+static void test_only_the_bucket(void **state)
+{
+        static const char *const permissions[] = {"s3:DeleteObject", "s3:GetObject"};
+        struct question q;
+        unsigned i;
+
+        name_for(OTHER, bucket);
+        make_bucket(bucket);
+        for (i = 0; i < 4; i++) {
+                bool lasts = i >= 2;
+
+                hf_lease(&hf, lasts);
+                memset(&q, 0, sizeof(q));
+                q.ask = (struct gw_ask){.loop = &gw->loops[0],
+                                        .access_key = ACCESS_KEY,
+                                        .req = &q.req,
+                                        .permission = permissions[i % 2],
+                                        .bucket = s3_str_of(bucket),
+                                        .bucket_id = 1,
+                                        .key = s3_str_of("k")};
+                hf_run(base->loops[0], ask_it, &q);
+                assert_false(q.permitted); /* another bucket is meant, as far as is known */
+                assert_int_equal(q.req.undecided, !lasts);
+        }
+}
+
 static int begin_slow_logs(void **state)
 {
         site_logs_ms = 2000;
@@ -287,6 +329,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_one_pool, begin_home_alone, end),
                 cmocka_unit_test_setup_teardown(test_only_the_directory, begin_first_home, end),
+                cmocka_unit_test_setup_teardown(test_only_the_bucket, begin_other_home, end),
                 cmocka_unit_test_setup_teardown(test_logs, begin_slow_logs, end_slow_logs),
         };
 

@@ -52,6 +52,31 @@ static void changes_are_missed(void)
         atomic_store(&at_each_watch, look_what_it_believes);
 }
 
+/* A change that has to be answered by now. */
+static void change_is_answered(struct eng_feed_wait *wait)
+{
+        atomic_fetch_add(&wrong, (unsigned)-1);
+}
+
+static void change_waits(void *arg)
+{
+        static struct eng_feed_wait waits[256];
+        unsigned n = atomic_fetch_add(&looks, 1);
+
+        assert_true(n < sizeof(waits) / sizeof(waits[0]));
+        atomic_fetch_add(&wrong, 1);
+        waits[n].version = eng_feed_version(leader.store);
+        waits[n].done = change_is_answered;
+        eng_feed_wait(leader.store, &waits[n]);
+}
+
+/* Nobody waits for a home that does not believe its copies, however many pages it still reads. */
+static void look_who_is_waited_for(void)
+{
+        if (atomic_load(&wrong) == 0 && !eng_is_current(hf.home.store))
+                hf_run(server_options.coordinator, change_waits, NULL);
+}
+
 static void home_follows(unsigned looks_least)
 {
         unsigned i;
@@ -79,6 +104,14 @@ static void next_leader(uint64_t revision)
         start_leader_node(revision);
         to_b = node_meets(&a, &b);
         node_meets(&b, &a);
+}
+
+static void test_changes_do_not_wait_for_pages(void **state)
+{
+        changes_are_missed();
+        atomic_store(&at_each_watch, look_who_is_waited_for);
+        to_b = node_meets(&a, &b);
+        home_follows(3);
 }
 
 /* The next leader does not, and all rows are read. */
@@ -117,6 +150,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_changes_in_pages, begin, end),
+                cmocka_unit_test_setup_teardown(test_changes_do_not_wait_for_pages, begin, end),
                 cmocka_unit_test_setup_teardown(test_all_rows_in_pages, begin, end),
                 cmocka_unit_test_setup_teardown(test_not_open, begin, end),
         };
