@@ -478,17 +478,20 @@ struct fmt_epoch_tail {
 enum fmt_epoch_must {
         FMT_EPOCH_MUST_SITES = 1,      /* some slot has a node or rack: the placement, and who may go on alone, follow them */
         FMT_EPOCH_MUST_LOST = 2,       /* some group has no member that is in: who may join follows from FMT_EPOCH_LEFT */
-        FMT_EPOCH_MUST_NO_TRUTH = 4    /* and some slot has FMT_EPOCH_NO_TRUTH */
+        FMT_EPOCH_MUST_NO_TRUTH = 4,   /* and some slot has FMT_EPOCH_NO_TRUTH */
+        FMT_EPOCH_MUST_BELIEVED = 8    /* some slot has FMT_EPOCH_BELIEVED */
 };
-#define FMT_EPOCH_MUST_KNOWN ((uint32_t)(FMT_EPOCH_MUST_SITES | FMT_EPOCH_MUST_LOST | FMT_EPOCH_MUST_NO_TRUTH))
+#define FMT_EPOCH_MUST_KNOWN ((uint32_t)(FMT_EPOCH_MUST_SITES | FMT_EPOCH_MUST_LOST | FMT_EPOCH_MUST_NO_TRUTH | FMT_EPOCH_MUST_BELIEVED))
 
 /*
  * Behind fmt_epoch_tail, in a cluster: u64 x drives. Of a slot that is not in: the epoch that went on without
  * it, if it was in until then; the last one that it was back in, if it was that; 0: neither. With
- * FMT_EPOCH_NO_TRUTH, the slot does not hold all that it acknowledged until then: nothing begins from it.
+ * FMT_EPOCH_NO_TRUTH, the slot does not hold all that it acknowledged until then: nothing begins from it. With
+ * FMT_EPOCH_BELIEVED, it is taken for one that does by the operator's word, whatever its drive says of its log.
  */
 #define FMT_EPOCH_LEFT(drives) ((drives) * sizeof(uint64_t))
 #define FMT_EPOCH_NO_TRUTH (1ull << 63)
+#define FMT_EPOCH_BELIEVED (1ull << 62)
 
 struct fmt_epoch {
         uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
@@ -745,7 +748,9 @@ FMT_STORED(FMT_EPOCH_ADDED, 128);
 FMT_STORED(FMT_EPOCH_MUST_SITES, 1);
 FMT_STORED(FMT_EPOCH_MUST_LOST, 2);
 FMT_STORED(FMT_EPOCH_MUST_NO_TRUTH, 4);
+FMT_STORED(FMT_EPOCH_MUST_BELIEVED, 8);
 FMT_STORED(FMT_EPOCH_NO_TRUTH, 1ull << 63);
+FMT_STORED(FMT_EPOCH_BELIEVED, 1ull << 62);
 
 FMT_STORED(FMT_INDEX_META_IDENTITY, 0);
 FMT_STORED(FMT_INDEX_META_COVERED, 1);

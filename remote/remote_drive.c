@@ -158,9 +158,7 @@ static int remote_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *
 
 static bool remote_log_lost(struct eng_drive *drive)
 {
-        const struct remote_drive *d = remote_of(drive);
-
-        return d->facts->log_lost || atomic_load(&d->lost_end); /* its node may have opened it anew since */
+        return atomic_load(&remote_of(drive)->lost_end);
 }
 
 static bool remote_let_go(struct eng_drive *drive)
@@ -199,9 +197,9 @@ static const char *remote_damage(struct eng_drive *drive)
 {
         const struct remote_drive *d = remote_of(drive);
 
-        if (d->facts->damage[0] != '\0')
-                return d->facts->damage;
-        return atomic_load(&d->lacks) ? "its log lost its end, or is damaged" : NULL;
+        if (!atomic_load(&d->lacks))
+                return NULL; /* its node may have opened it anew since */
+        return d->facts->damage[0] != '\0' ? d->facts->damage : "its log lost its end, or is damaged";
 }
 
 static void remote_info(struct eng_drive *drive, struct eng_drive_info *out)
@@ -301,6 +299,8 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         }
         *facts = opening->facts;
         d->facts = facts;
+        atomic_init(&d->lacks, facts->log_lost || facts->damage[0] != '\0');
+        atomic_init(&d->lost_end, facts->log_lost);
         d->drive.ops = &remote_ops;
         d->drive.slot = facts->identity.slot;
         memcpy(d->drive.id, facts->identity.drive_id, FMT_ID);

@@ -391,6 +391,8 @@ NAMED = [
     ("a slot that had caught up when groups were lost is never taken up again", "engine/epoch/catch_up.c", "} else if (store->members[slot].state == ENG_DRIVE_JOINING) {", "} else if (false) {", ("unit test_grow",)),
     ("a slot that is being added is a member without the names of a lost group", "engine/epoch/lost_groups.c", "if (adding & eng_bit(slot))", "if (false)", ("unit test_grow",)),
     ("a slot whose log lost its end, and that only did not answer, is taken to have its shards", "engine/epoch/lost_groups.c", "if (log_lost && store->m > 0) {", "if (false) {", ("unit test_lost_groups",)),
+    ("the next leader does not know whom the operator believes", "engine/epoch/lost_groups.c", "                        c->believed |= eng_bit(slot);\n", "                        c->believed |= 0;\n", ("unit test_lost_groups",)),
+    ("what a decided epoch has removed makes a majority", "engine/epoch/coord.c", "const eng_mask in = c->view.in & ~c->said_gone;", "const eng_mask in = c->view.in;", ("unit test_lost_groups",)),
     ("a slot is believed for ever", "engine/epoch/lost_groups.c", "c->believed &= ~c->next_in;", "(void)c;", ("unit test_lost_groups",)),
     ("a slot whose log is damaged is a truth", "engine/epoch/lost_groups.c", "(log_lost || eng_drive_damage(drive) != NULL)", "log_lost", ("unit test_lost_groups",)),
     ("a slot that was given up keeps others from being the truth", "engine/epoch/lost_groups.c", "if ((c->next_in | c->given_up) & eng_bit(slot))", "if (c->next_in & eng_bit(slot))", ("unit test_lost_groups",)),

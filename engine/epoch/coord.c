@@ -158,6 +158,15 @@ static bool keeps_groups(const struct eng_coord *c)
                                        (!c->view.map->decided || eng_groups_lost_stay(from, c->next_map->groups, count, c->view.in)));
 }
 
+/* Those that are left may make an epoch; what one that was decided has removed is none of them. */
+static bool could_go_on(const struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        const eng_mask in = c->view.in & ~c->said_gone;
+
+        return eng_lost_could_form(store, in & c->view.up, in);
+}
+
 static void loops_quiet(struct eng_store *store, void *arg);
 
 static void begin_again(struct lp_timer *timer)
@@ -187,7 +196,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         int rv = -ENOMEM;
 
         assert(c->changing && c->view.paused && c->append == NULL);
-        if (!eng_lost_could_form(store, c->view.in & c->view.up, c->view.in)) {
+        if (!could_go_on(store)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -201,10 +210,6 @@ static void loops_quiet(struct eng_store *store, void *arg)
         c->next_joining &= ~promoted;
         eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
-        if (c->next_in == 0 && c->decided != NULL) { /* all that is left was removed by an epoch that was decided (said_gone) */
-                give_up_writing(store);
-                return;
-        }
         assert(c->next_in != 0);
         c->next_joining &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
@@ -239,8 +244,7 @@ void eng_epoch_change(struct eng_store *store)
         if (c->postponed)
                 return;
         c->changing = true;
-        if (!c->view.writable ||
-            !eng_lost_could_form(store, c->view.in & c->view.up, c->view.in)) {
+        if (!c->view.writable || !could_go_on(store)) {
                 give_up_writing(store);
                 return;
         }

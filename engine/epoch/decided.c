@@ -88,23 +88,27 @@ int eng_decided_recognise(struct eng_store *store, struct eng_error *error)
         return 0;
 }
 
-/* The epoch that was found in etcd, or one that this run has had decided since: the last so many. */
-static bool is_own(const struct eng_coord *c, const struct fmt_epoch *epoch)
+bool eng_decided_has(const struct eng_coord *c, const struct fmt_epoch *epoch)
 {
         const struct eng_decided_own *own = &c->own[epoch->number % ENG_DECIDED_OWN];
 
-        if (epoch->number == c->found.number)
-                return memcmp(epoch->id, c->found.id, FMT_ID) == 0;
-        if (own->number > epoch->number) /* it was long ago */
-                return true;
-        return own->number == epoch->number && memcmp(epoch->id, own->id, FMT_ID) == 0;
+        return (epoch->number == c->found.number && memcmp(epoch->id, c->found.id, FMT_ID) == 0) ||
+               (epoch->number == own->number && memcmp(epoch->id, own->id, FMT_ID) == 0);
+}
+
+/* Or it may have been: long ago, and what is remembered are the last ones. */
+static bool may_be_decided(const struct eng_coord *c, const struct fmt_epoch *epoch)
+{
+        const bool long_ago = epoch->number != c->found.number && c->own[epoch->number % ENG_DECIDED_OWN].number > epoch->number;
+
+        return long_ago || eng_decided_has(c, epoch);
 }
 
 bool eng_decided_denied_by(const struct eng_store *store, const struct eng_member *m, char *text, size_t size)
 {
         const struct eng_coord *c = store->coord;
 
-        if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || is_own(c, eng_epoch_of(m)))
+        if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || may_be_decided(c, eng_epoch_of(m)))
                 return false;
         snprintf(text, size, "%.80s has epoch %llu, which etcd does not: etcd was restored from a backup (millrace admin cluster reseed)",
                  m->path, (unsigned long long)eng_epoch_of(m)->number);

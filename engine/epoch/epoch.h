@@ -45,6 +45,8 @@ struct eng_placement *eng_epoch_placement(const struct eng_member *of, bool deci
 
 /* Before the loops: which drives there are, by the epoch that was given. Looks at none of them. */
 int eng_decided_recognise(struct eng_store *store, struct eng_error *error);
+/* It is the epoch that was found in etcd, or one that this run has had decided since, of which the last ones are remembered. */
+bool eng_decided_has(const struct eng_coord *c, const struct fmt_epoch *epoch);
 /* A drive that was opened holds an epoch that etcd does not have (R2): text says which; and this one. */
 bool eng_decided_denied(const struct eng_store *store, char *text, size_t size);
 bool eng_decided_denied_by(const struct eng_store *store, const struct eng_member *m, char *text, size_t size);

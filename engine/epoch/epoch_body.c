@@ -45,6 +45,18 @@ static uint32_t must_know_verdicts(const struct eng_store *store)
         return 0;
 }
 
+/* Of each slot that is not in, when it left, and what is thought of it. */
+static void put_left(const struct eng_store *store, uint8_t *out, eng_mask believed)
+{
+        unsigned slot;
+
+        for (slot = 0; slot < store->drive_count; slot++) {
+                const uint64_t left = store->coord->next_left[slot] | (believed & eng_bit(slot) ? FMT_EPOCH_BELIEVED : 0);
+
+                memcpy(out + slot * sizeof(left), &left, sizeof(left));
+        }
+}
+
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
@@ -59,6 +71,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         struct fmt_epoch_tail tail = {.size = (uint32_t)(sizeof(tail) + left), .must = must_know(store), .in_force = store->coord->in_force};
         const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
         const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
+        const eng_mask believed = left != 0 ? store->coord->believed & ~in : 0;
         struct eng_buf *buf = eng_buf_new(placed + tail.size);
         const struct eng_placement *map = store->coord->next_map != NULL ? store->coord->next_map : store->coord->view.map;
         unsigned i;
@@ -72,7 +85,10 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
         if (left != 0 && eng_groups_lost(map->groups, map->group_count, in) != 0)
                 tail.must |= FMT_EPOCH_MUST_LOST | must_know_verdicts(store);
-        memcpy(buf->data + placed + sizeof(tail), store->coord->next_left, left);
+        if (believed != 0)
+                tail.must |= FMT_EPOCH_MUST_BELIEVED;
+        if (left != 0)
+                put_left(store, buf->data + placed + sizeof(tail), believed);
         memcpy(buf->data + placed, &tail, sizeof(tail));
         for (i = 0; i < store->drive_count; i++) {
                 struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};

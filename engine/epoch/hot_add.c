@@ -276,9 +276,8 @@ static bool shares_history(const struct eng_store *store, const struct eng_membe
         const struct fmt_epoch_drive *d = eng_epoch_drives(m);
         unsigned i;
 
-        if (left_by_then(store, m))
+        if (left_by_then(store, m) || (store->coord->decided != NULL && eng_decided_has(store->coord, epoch)))
                 return true;
-
         for (i = 0; i < epoch->drives && i < store->drive_count; i++)
                 if ((d[i].in == FMT_EPOCH_IN || (d[i].in == FMT_EPOCH_JOINING && store->coord->decided != NULL)) && (store->coord->view.in & eng_bit(i)) &&
                     memcmp(d[i].drive_id, store->members[i].id, FMT_ID) == 0)
@@ -418,8 +417,8 @@ static void hot_add_opened(struct lp_msg *msg)
                         eng_cluster_ended(a->store, a->error.text);
                 a->result = -EXDEV;
         }
-        if (a->result == 0 && !a->replace && (c->given_up & eng_bit(a->slot))) {
-                snprintf(a->error.text, sizeof(a->error.text), "%s was given up meanwhile", a->member->path);
+        if (a->result == 0 && !a->replace && ((c->given_up | c->shape.gone) & eng_bit(a->slot))) {
+                snprintf(a->error.text, sizeof(a->error.text), "%s was %s meanwhile", a->member->path, c->given_up & eng_bit(a->slot) ? "given up" : "removed");
                 a->result = -EXDEV;
         }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
@@ -700,7 +699,7 @@ static eng_mask away(const struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
 
-                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up | store->coord->down) & eng_bit(i))
+                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up | store->coord->shape.gone | store->coord->down) & eng_bit(i))
                         continue; /* one that is down has its folder open */
                 if (m->state == ENG_DRIVE_MISSING || (m->state == ENG_DRIVE_FAILED && may_come_back(store, m)))
                         mask |= eng_bit(i);

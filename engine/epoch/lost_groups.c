@@ -19,7 +19,7 @@ eng_mask eng_lost_counted(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
 
-        return eng_all_slots(store->drive_count) & ~(c->shape.gone | c->given_up | c->shape.adding | c->wish.adding);
+        return eng_all_slots(store->drive_count) & ~(c->shape.gone | c->said_gone | c->given_up | c->shape.adding | c->wish.adding);
 }
 
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
@@ -143,12 +143,17 @@ void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen)
 
         memset(c->view.left, 0, sizeof(c->view.left));
         c->view.back = 0;
+        c->believed = 0;
         if (c->store->options.cluster == NULL || chosen->epoch_len < at + FMT_EPOCH_LEFT(epoch->drives))
                 return;
         memcpy(c->view.left, chosen->epoch + at, FMT_EPOCH_LEFT(epoch->drives));
-        for (slot = 0; slot < epoch->drives; slot++)
+        for (slot = 0; slot < epoch->drives; slot++) {
+                if (c->view.left[slot] & FMT_EPOCH_BELIEVED)
+                        c->believed |= eng_bit(slot);
+                c->view.left[slot] &= ~FMT_EPOCH_BELIEVED;
                 if (d[slot].in == FMT_EPOCH_BACK) /* it may have answered in that epoch; it is not back in this run */
                         c->view.left[slot] = epoch->number | (c->view.left[slot] & FMT_EPOCH_NO_TRUTH);
+        }
 }
 
 bool eng_lost_may_join(struct eng_store *store, unsigned slot)

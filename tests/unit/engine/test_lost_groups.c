@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "engine/base/store.h"
+#include "engine/epoch/epoch.h"
 #include "tests/lib/decided_fixture.h"
 
 #define THREE ((eng_mask)(1u | 1u << 3 | 1u << 6))
@@ -476,6 +476,24 @@ static void test_half(void **state)
         wait_ended(&sf, eng_all_slots(DF_DRIVES));
 }
 
+static uint64_t say_gone(struct eng_store *store, uint64_t slots)
+{
+        store->coord->said_gone = slots;
+        return 0;
+}
+
+/* What a decided epoch has removed that did not come into force makes no majority with who is left. */
+static void test_half_of_what_is_not_removed(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, say_gone, 7u << 6);
+        sf_ask(&sf, fall_silent, 1u | 1u << 1 | 1u << 3);
+        wait_ended(&sf, eng_all_slots(DF_DRIVES));
+}
+
 static uint64_t catches_up(struct eng_store *store, uint64_t arg)
 {
         return store->coord->catch_up != NULL;
@@ -792,6 +810,46 @@ static void test_believed(void **state)
         end(&sf, bucket, 100);
 }
 
+/* Whom a leader believes that begins with what etcd has. */
+static uint64_t next_believes(struct eng_store *store, uint64_t arg)
+{
+        struct eng_coord *next = calloc(1, sizeof(*next));
+        const struct eng_member etcd = {.epoch = df_service.epoch, .epoch_len = df_service.cluster.epoch_len};
+        eng_mask believed;
+
+        assert(next != NULL);
+        next->store = store;
+        eng_lost_load(next, &etcd);
+        believed = next->believed;
+        assert(next->view.left[0] < 1u << 20); /* a number, and nothing above it */
+        free(next);
+        return believed;
+}
+
+/* The word is kept for whoever leads next, until the slot is in. */
+static void test_believed_by_the_next(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.lost_writes, THREE);
+        atomic_store(&nodes.no_names, 1);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        assert_int_equal(sf_ask(&sf, next_believes, 0), 0);
+        force(&sf, 1);
+        assert_int_equal(sf_ask(&sf, next_believes, 0), 1);
+        assert_true(sf_wait_health(&sf, is_back, &sf, 30));
+        assert_int_equal(sf_ask(&sf, next_believes, 0), 1);
+        atomic_store(&nodes.no_names, 0);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        assert_int_equal(sf_ask(&sf, next_believes, 0), 0);
+        end(&sf, bucket, 100);
+}
+
 static void check_no_differing(struct sf *sf)
 {
         struct eng_heal_report *heal = malloc(2 * sizeof(*heal));
@@ -864,8 +922,9 @@ int main(void)
                 cmocka_unit_test(test_lost_and_back), cmocka_unit_test(test_who_left_last), cmocka_unit_test(test_pending),
                 cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_truth_that_lost_writes),
                 cmocka_unit_test(test_verdict),       cmocka_unit_test(test_starts),
-                cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps),
-                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),     cmocka_unit_test(test_removal),
+                cmocka_unit_test(test_half),          cmocka_unit_test(test_half_in_two_steps), cmocka_unit_test(test_half_of_what_is_not_removed),
+                cmocka_unit_test(test_given_up),      cmocka_unit_test(test_believed),     cmocka_unit_test(test_believed_by_the_next),
+                cmocka_unit_test(test_removal),
                 cmocka_unit_test(test_removal_waits), cmocka_unit_test(test_no_circle_in_a_removal), cmocka_unit_test(test_never_gained), cmocka_unit_test(test_gained_and_gone),
                 cmocka_unit_test(test_filling),
         };
