@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "engine/drive/wire.h"
+#include "remote/remote_drive.h"
 #include "tests/lib/drive_fixture.h"
 
 static struct rn nodes;
@@ -111,6 +112,19 @@ static void test_names(void **state)
                 else
                         assert_true(fx_has(&fx, name, bytes, strlen(bytes)));
         }
+}
+
+/* What its opening told of its log goes by what its answers tell since: its node may have opened it anew. */
+static void test_newest_word(void **state)
+{
+        const struct remote_drive *d = container_of(remote, struct remote_drive, drive);
+        struct rem_facts *facts = (struct rem_facts *)d->facts;
+
+        facts->log_lost = true;
+        strcpy(facts->damage, "its log lost its end");
+        assert_int_equal(fx_put(&fx, "key", "value", 5), 0);
+        assert_false(eng_drive_log_lost(remote));
+        assert_null(eng_drive_damage(remote));
 }
 
 /* A record and a value that are longer than the room that is given first. */
@@ -754,6 +768,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),
+                cmocka_unit_test(test_newest_word),
                 cmocka_unit_test(test_shards),        cmocka_unit_test(test_same_answers),
                 cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
                 cmocka_unit_test(test_absurd),        cmocka_unit_test(test_leaders),
