@@ -159,7 +159,7 @@ static bool keeps_groups(const struct eng_coord *c)
 }
 
 /* Those that are left may make an epoch; what one that was decided has removed is none of them. */
-static bool could_go_on(const struct eng_store *store)
+static bool rest_may_form(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
         const eng_mask in = c->view.in & ~c->said_gone;
@@ -196,7 +196,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         int rv = -ENOMEM;
 
         assert(c->changing && c->view.paused && c->append == NULL);
-        if (!could_go_on(store)) {
+        if (!rest_may_form(store)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -244,7 +244,7 @@ void eng_epoch_change(struct eng_store *store)
         if (c->postponed)
                 return;
         c->changing = true;
-        if (!c->view.writable || !could_go_on(store)) {
+        if (!c->view.writable || !rest_may_form(store)) {
                 give_up_writing(store);
                 return;
         }
