@@ -132,6 +132,7 @@ static void catch_up_end(struct eng_catch_up *catch_up)
         eng_health_refresh(store);
         eng_catch_up_consider(store);
         eng_rebalance_consider(store);
+        eng_migrated_drop_consider(store); /* it waits while a slot catches up, which may have come to nothing: no epoch follows */
         store->events->work_changed(store);
 }
 

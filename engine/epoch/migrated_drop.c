@@ -217,7 +217,8 @@ static void next_page(struct eng_migrated_drop *drop)
 
         assert(drop->out == 0 && drop->page == NULL);
         if (migrated_drop_candidate(store) < 0 || !(store->coord->view.in & store->coord->view.up & eng_bit(drop->slot))) {
-                eng_migrated_drop_free(store); /* begins anew when what is under way is over */
+                eng_migrated_drop_free(store);
+                eng_migrated_drop_consider(store); /* another drive; or none, until what is under way is over */
                 return;
         }
         others(drop);
