@@ -91,6 +91,23 @@ static int remote_call_room(struct remote_call *c)
 
 /* ---- nodes that say nothing ------------------------------------------------------------------ */
 
+static void slot_stays(struct remote_call *c, struct eng_op *op)
+{
+        c->slot = op->read.slot;
+        c->left = op->read.left;
+        c->home = op->home;
+        op->read.slot = NULL;
+        atomic_fetch_add(&c->drive->calls, 1); /* as if it were not answered */
+}
+
+static void slot_goes_back(struct lp_msg *msg)
+{
+        struct remote_call *c = container_of(msg, struct remote_call, msg);
+
+        c->left(c->home, c->slot);
+        free(c);
+}
+
 /*
  * A node that dies is noticed after seconds, and its drives are waited for until then. Whoever can ask others need not
  * wait: what it asked is answered -EAGAIN, and the drive is asked last, until it says something again. A loop that stood
@@ -108,7 +125,7 @@ static void mute_look_over(struct lp_timer *timer)
         LIST_FOREACH (c, &d->out, link) {
                 struct eng_op *op = c->op;
 
-                if (op == NULL || (op->flags & ENG_OP_OTHERS) == 0)
+                if (op == NULL || (op->flags & ENG_OP_OTHERS) == 0 || (op->kind == ENG_OP_READ && op->read.left == NULL))
                         continue;
                 if (now < (c->sent > d->heard ? c->sent : d->heard) + REM_MUTE_NS) {
                         left++;
@@ -117,6 +134,8 @@ static void mute_look_over(struct lp_timer *timer)
                 atomic_store_explicit(&d->mute, true, memory_order_relaxed);
                 remote_count(d->client, REM_COUNT_mute);
                 c->op = NULL;
+                if (op->kind == ENG_OP_READ)
+                        slot_stays(c, op);
                 remote_answer(d, op, -EAGAIN);
         }
         d->mute_looks = left > 0;
@@ -153,7 +172,13 @@ void remote_call_free(struct remote_call *c)
         c->drive->asked_bytes -= c->asks;
         eng_buf_unref(c->room);
         eng_buf_unref(c->whole);
-        free(c);
+        if (c->slot == NULL) {
+                free(c);
+                return;
+        }
+        atomic_fetch_sub(&c->drive->calls, 1);
+        c->msg.run = slot_goes_back;
+        lp_post(c->home, &c->msg);
 }
 
 static void others_go_on(struct remote_drive *d);

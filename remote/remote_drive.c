@@ -232,8 +232,10 @@ static void remote_close(struct eng_drive *drive)
         d->closed = true;
         if (atomic_load(&d->in_net) > 0)
                 return;
-        LIST_FOREACH_SAFE (c, &d->out, link, next)
+        LIST_FOREACH_SAFE (c, &d->out, link, next) {
+                c->slot = NULL; /* its loop ends with the store */
                 remote_call_free(c);
+        }
         pthread_mutex_destroy(&d->lock);
         free((void *)d->facts);
         free(d->watch_room);
@@ -310,6 +312,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->drive.mute = &d->mute;
         d->drive.stalled = &d->stalled;
         d->drive.far = true;
+        d->drive.node = opening->place.node;
         d->client = opening->client;
         d->peer = opening->call.peer;
         d->place = opening->place;

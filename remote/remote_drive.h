@@ -104,6 +104,11 @@ struct remote_call {
         uint32_t have, whole_crc;
         uint32_t asks; /* bytes of the drive's asked_bytes; 0: no question */
         uint64_t sent; /* lp_now(), of what has ENG_OP_OTHERS */
+        /* Of a READ that others were asked for instead: its slot, which goes back once no bytes can come into it (I7); NULL: none */
+        void *slot;
+        void (*left)(struct lp_loop *home, void *slot);
+        struct lp_loop *home;
+        struct lp_msg msg;
         bool other;    /* one of the drive's others */
         TAILQ_ENTRY(remote_call) line;
         uint8_t body[]; /* a head, and the operation */

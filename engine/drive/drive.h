@@ -80,7 +80,7 @@ enum eng_op_kind {
 #define ENG_OP_NO_MARKERS 256u /* SCAN: delete markers, and heads of keys whose newest version is one, are left out */
 #define ENG_OP_ANEW 512u       /* the sender has given up all that it asked of the drive before, answered or not: from here on a remote drive whose
                                   node has begun anew, or which has lost something on its way, takes operations again */
-#define ENG_OP_OTHERS 1024u    /* LOOKUP, SCAN: others can be asked instead. A remote drive whose node says nothing answers -EAGAIN soon */
+#define ENG_OP_OTHERS 1024u    /* LOOKUP, SCAN, READ: others can be asked instead. A remote drive whose node says nothing answers -EAGAIN soon */
 #define ENG_OP_LISTED 2048u    /* SCAN: of values what a listing shows, struct eng_listed. Not with ENG_OP_WANT_ATTRS, _PARTS, ENG_OP_VERSIONS */
 #define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
 
@@ -187,8 +187,8 @@ struct eng_op {
                         const uint8_t *payload;   /* == slot + LP_SLOT_HEADER */
                 } write;
                 struct { /* READ of payload bytes [offset, offset+len): lands at slot + LP_SLOT_HEADER + offset; the drive may use all the
-                            rest of the slot as scratch (it reads whole CRC blocks). left not NULL: where the drive fails before its I/O is back, the op
-                            is answered at once (-EIO, slot NULL), and left() gives the slot back on the home loop when the I/O has ended (I7) */
+                            rest of the slot as scratch (it reads whole CRC blocks). left not NULL: where the drive fails, or is asked no more
+                            (ENG_OP_OTHERS), before its I/O is back, the op is answered at once (-EIO, -EAGAIN; slot NULL), and left() gives the slot back on the home loop when the I/O has ended (I7) */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard;
@@ -405,6 +405,7 @@ struct eng_drive {
         const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */
         const atomic_bool *mute;       /* its node says nothing at the moment; as the last */
         bool far;               /* bytes of it go through a network */
+        uint16_t node;          /* that has it; 0: it is not far */
         const atomic_bool *stalled;    /* it can take little more until it is opened again, for which others must be back first; as the two before */
 };
 

@@ -481,6 +481,7 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
         filter->drive.mute = (*top)->mute;
         filter->drive.stalled = (*top)->stalled;
         filter->drive.far = (*top)->far;
+        filter->drive.node = (*top)->node;
         filter->inner = *top;
         *top = &filter->drive;
         return 0;

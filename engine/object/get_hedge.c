@@ -272,6 +272,20 @@ static bool hedge_candidate(const struct eng_get *get, struct get_stripe *s, uns
                !eng_drive_is_last(get->store->members[drive].drive) && !hedge_covers(s, shard, from, to);
 }
 
+/* Of a node that a read is late of: what else it has may be as late. */
+static bool is_of_late_node(const struct eng_get *get, const struct get_stripe *s, const struct eng_drive *drive)
+{
+        unsigned i;
+
+        for (i = 0; i < eng_get_shards(s) && drive->node != 0; i++) {
+                int late = s->state_of[i] == SHARD_READING ? eng_get_drive_of(get, s, i) : -1;
+
+                if (late >= 0 && get->store->members[late].drive->node == drive->node)
+                        return true;
+        }
+        return false;
+}
+
 /* Those that are near and quick first. Which they are; fewer than `need`: there are no more. */
 static unsigned hedge_choose(const struct eng_get *get, struct get_stripe *s, uint32_t from, uint32_t to, unsigned need,
                              uint8_t chosen[ERA_MAX_SHARDS])
@@ -288,7 +302,7 @@ static unsigned hedge_choose(const struct eng_get *get, struct get_stripe *s, ui
                                 continue;
                         slot = eng_get_drive_of(get, s, i);
                         drive = get->store->members[slot].drive;
-                        class = eng_read_is_slow(&get->el->home.read_times, (unsigned)slot) ? 2 : drive->far;
+                        class = eng_read_is_slow(&get->el->home.read_times, (unsigned)slot) || is_of_late_node(get, s, drive) ? 2 : drive->far;
                         if (class == pass)
                                 chosen[n++] = (uint8_t)i;
                 }

@@ -230,6 +230,21 @@ static void get_shard_read(struct eng_op *op)
                 eng_get_stripe_done(get, s);
 }
 
+/* The stripe can be had without the node of this drive, as far as is known. */
+static bool others_have_it(const struct eng_get *get, const struct get_stripe *s, int drive)
+{
+        const uint16_t node = get->store->members[drive].drive->node;
+        unsigned i, n = 0;
+
+        for (i = 0; i < eng_get_shards(s) && node != 0; i++) {
+                int other = eng_get_drive_of(get, s, i);
+
+                n += eng_get_is_zero_unit(s, i) || s->state_of[i] == SHARD_GOOD ||
+                     (other >= 0 && !eng_drive_is_last(get->store->members[other].drive) && get->store->members[other].drive->node != node);
+        }
+        return node != 0 && n >= s->part.head.k;
+}
+
 void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
 {
         struct eng_op *op = &s->read[shard].op;
@@ -256,6 +271,7 @@ void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shar
                 eng_get_wanted(s, shard, &from, &wanted);
                 op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;
         }
+        op->flags |= others_have_it(get, s, drive) ? ENG_OP_OTHERS : 0;
         get->in_flight++;
         s->pending++;
         s->asked++;

@@ -71,10 +71,12 @@ static void plan_store(void)
                 p->m = 2;
                 p->k = 1;
         }
-        if (plan.bounds) { /* each shard, and each copy of a group, on a node of its own */
-                p->drives_each = 1 + (unsigned)plan_below(2);
+        if (plan.bounds) { /* each copy of a group on a node of its own, and no more shards on one than can be missing */
+                bool twice = p->nodes == 3 && plan_chance(2);
+
+                p->drives_each = 1 + twice + (unsigned)plan_below(2);
                 p->m = 2;
-                p->k = 1 + (unsigned)plan_below(p->nodes - 2);
+                p->k = twice ? 2 : 1 + (unsigned)plan_below(p->nodes - 2);
         }
         p->heal_rate = heal_rates[plan_below(3)];
         p->inline_max = inline_max[plan_below(4)];

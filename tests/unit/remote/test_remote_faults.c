@@ -444,6 +444,85 @@ static void test_mute_node(void **state)
         rf_stop(&rf);
 }
 
+static unsigned slots_left;
+static void *slot_that_left;
+
+static void slot_left(struct lp_loop *home, void *slot)
+{
+        MUST(lp_self() == home);
+        slots_left++;
+        slot_that_left = slot;
+}
+
+static void read_here(struct rf *rf, struct ask *ask, bool may_leave)
+{
+        ask_make(ask, ENG_OP_READ, 0);
+        ask->op.flags |= ENG_OP_OTHERS;
+        ask->op.read.left = may_leave ? slot_left : NULL;
+        ask_submit(rf, rf->drives[0], 0, ask);
+}
+
+/* A shard that others have is given up as soon, and its slot goes back when no bytes can come into it any more. */
+static void test_mute_node_and_shards(void **state)
+{
+        struct ask left, waits;
+        struct rf rf;
+
+        rf_start(&rf);
+        slots_left = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 0, 0), 0);
+        node_is_mute(&rf, true);
+        read_here(&rf, &left, true);
+        read_here(&rf, &waits, false);
+        mem_pass(REM_MUTE_NS / 1000000 - 60);
+        assert_int_equal(left.times + waits.times, 0);
+        mem_pass(200);
+        assert_int_equal(left.op.result, -EAGAIN);
+        assert_null(left.op.read.slot);
+        assert_int_equal(waits.times + slots_left, 0);
+        assert_true(eng_drive_is_last(rf.drives[0]));
+        node_is_mute(&rf, false);
+        mem_pass(1000);
+        assert_int_equal(waits.op.result, 0);
+        assert_int_equal(left.times + waits.times, 2);
+        assert_int_equal(slots_left, 1);
+        assert_ptr_equal(slot_that_left, left.slot);
+        ask_free(&left);
+        ask_free(&waits);
+        rf_stop(&rf);
+}
+
+/* A drive is not closed before that, and a connection that ends gives the slot back, too. */
+static void test_mute_node_is_let_go(void **state)
+{
+        struct lp_loop *outer;
+        struct ask left;
+        struct rf rf;
+
+        rf_start(&rf);
+        slots_left = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 0, 0), 0);
+        node_is_mute(&rf, true);
+        read_here(&rf, &left, true);
+        mem_pass(400);
+        assert_int_equal(left.op.result, -EAGAIN);
+        outer = lp_become(rf.a.loops[1]);
+        assert_false(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        assert_int_equal(slots_left, 0);
+        rf_cut(&rf, NET_BULK_0);
+        rf_cut(&rf, NET_BULK_1);
+        mem_pass(3000);
+        assert_int_equal(slots_left, 1);
+        node_is_mute(&rf, false);
+        mem_pass(3000);
+        outer = lp_become(rf.a.loops[1]);
+        assert_true(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        ask_free(&left);
+        rf_stop(&rf);
+}
+
 /* A drive that is slow by itself is waited for as long as its node says something. */
 static void test_slow_is_not_mute(void **state)
 {
@@ -1907,6 +1986,8 @@ int main(void)
                 cmocka_unit_test(test_lost_commit),
                 cmocka_unit_test(test_lost_question),
                 cmocka_unit_test(test_mute_node),
+                cmocka_unit_test(test_mute_node_and_shards),
+                cmocka_unit_test(test_mute_node_is_let_go),
                 cmocka_unit_test(test_slow_is_not_mute),
                 cmocka_unit_test(test_own_loop_stood_still),
                 cmocka_unit_test(test_mute_and_gone),
