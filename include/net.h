@@ -266,6 +266,8 @@ struct net_peer_state {
 };
 /* Any thread; each number by itself. */
 void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out);
+/* The same, of its `heard` alone: when bytes of it came last, on whichever connection. */
+uint64_t net_peer_heard(const struct net_peer *peer);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

@@ -174,11 +174,16 @@ void net_peer_connect(struct net_peer *peer)
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
+uint64_t net_peer_heard(const struct net_peer *peer)
+{
+        return atomic_load(&peer->heard);
+}
+
 void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out)
 {
         uint64_t now = lp_clock();
 
-        out->heard = atomic_load(&peer->heard);
+        out->heard = net_peer_heard(peer);
         out->round_trip_ns = atomic_load(&peer->round_trip);
         out->boot = atomic_load(&peer->boot);
         out->features = atomic_load(&peer->features);

@@ -108,6 +108,15 @@ static void slot_goes_back(struct lp_msg *msg)
         free(c);
 }
 
+/* A drive may be slow with a shard, and answers may be long: then it is the node that says nothing. */
+static uint64_t last_heard(const struct remote_call *c)
+{
+        uint64_t heard = c->drive->heard, of_node = c->op->kind == ENG_OP_READ ? net_peer_heard(c->drive->peer) : 0;
+
+        heard = heard > of_node ? heard : of_node;
+        return c->sent > heard ? c->sent : heard;
+}
+
 /*
  * A node that dies is noticed after seconds, and its drives are waited for until then. Whoever can ask others need not
  * wait: what it asked is answered -EAGAIN, and the drive is asked last, until it says something again. A loop that stood
@@ -127,7 +136,7 @@ static void mute_look_over(struct lp_timer *timer)
 
                 if (op == NULL || (op->flags & ENG_OP_OTHERS) == 0 || (op->kind == ENG_OP_READ && op->read.left == NULL))
                         continue;
-                if (now < (c->sent > d->heard ? c->sent : d->heard) + REM_MUTE_NS) {
+                if (now < last_heard(c) + REM_MUTE_NS) {
                         left++;
                         continue;
                 }

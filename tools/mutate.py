@@ -157,6 +157,7 @@ NAMED = [
     ("a late answer of an incarnation before fails the drive", "remote/remote_call.c", "op->result == -EIO && prefix.incarnation == d->incarnation", "op->result == -EIO", ("unit test_remote_faults",)),
     ("what waited for a buffer is sent in a later session", "remote/remote_call.c", "if (c->session != c->drive->session || c->begun != c->drive->begun)", "if (c->session == 0)", ("unit test_remote_faults",)),
     ("the slot of a read that is asked for no more goes back while bytes may come", "remote/remote_call.c", "        atomic_fetch_add(&c->drive->calls, 1); /* as if it were not answered */\n", "        atomic_fetch_add(&c->drive->calls, 1);\n        c->left(c->home, c->slot);\n        c->slot = NULL;\n        atomic_fetch_sub(&c->drive->calls, 1);\n", ("unit test_remote_faults",)),
+    ("a shard that did not come is not asked for again", "engine/object/get_stripe.c", "s->silent |= 1u << shard;", "s->bad |= 1u << shard;", ("unit test_hedge",)),
     ("a read waits for a node that says nothing", "remote/remote_call.c", "(op->kind == ENG_OP_READ && op->read.left == NULL)", "op->kind == ENG_OP_READ", ("unit test_remote_faults",)),
     ("what a drive's opening told of its log counts for ever", "remote/remote_drive.c", "        if (!atomic_load(&d->lacks))\n", "        if (!atomic_load(&d->lacks) && d->facts->damage[0] == 0)\n", ("unit test_remote_drive",)),
     ("busy is believed of any operation", "remote/remote_call.c", "status == REM_BUSY && rem_may_wait(c->op->kind)", "status == REM_BUSY", ("unit test_remote_faults",)),

@@ -188,7 +188,8 @@ struct eng_op {
                 } write;
                 struct { /* READ of payload bytes [offset, offset+len): lands at slot + LP_SLOT_HEADER + offset; the drive may use all the
                             rest of the slot as scratch (it reads whole CRC blocks). left not NULL: where the drive fails, or is asked no more
-                            (ENG_OP_OTHERS), before its I/O is back, the op is answered at once (-EIO, -EAGAIN; slot NULL), and left() gives the slot back on the home loop when the I/O has ended (I7) */
+                            (ENG_OP_OTHERS), before its I/O is back, the op is answered at once (-EIO, -EAGAIN; slot NULL), and left() gives the
+                            slot back on the home loop when the I/O has ended (I7) */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard;

@@ -125,6 +125,8 @@ static void below_done(struct eng_op *op)
         if (filter->kind == UNREACH) { /* the answer is lost */
                 if (rv == 0 || op->kind == ENG_OP_LOOKUP) /* whose value comes with damaged bytes, too */
                         eng_filter_drop_answer(op);
+                if (op->kind == ENG_OP_READ)
+                        of->above->read.slot = op->read.slot; /* the drive may have it yet */
                 rv = -EHOSTUNREACH;
         } else if (filter->kind == SERIALISE && rv == 0) {
                 rv = codec->answer(of);

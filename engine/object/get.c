@@ -391,6 +391,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                         get->degrading = true;
                         get->keep_bad = s->bad;
                         get->keep_damaged = s->damaged;
+                        get->keep_silent = s->silent;
                         get->keep_next = s->next;
                         eng_get_proceed(get);
                         return;
@@ -414,6 +415,7 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
         if (get->keep_next == s->next) {
                 s->bad = get->keep_bad;
                 s->damaged = get->keep_damaged;
+                s->silent = get->keep_silent;
         }
         if (eng_get_plain_units(s) > room)
                 return false;
@@ -446,8 +448,8 @@ static void get_fill(struct eng_get *get)
         while (get->granted && get->error == 0 && !get->closed && !get->degrading && get->ahead < get->end) {
                 struct get_stripe *s = get->stripes[get->current];
 
-                if (s->state == STRIPE_READING && s->degraded)
-                        break; /* it may need every slot there is */
+                if (s->state == STRIPE_READING && (s->degraded || s->silent != 0))
+                        break; /* it may need every slot there is; or what is known of it would be forgotten for another one's */
                 if (s->state != STRIPE_FREE)
                         s = get->stripes[get->current ^ 1];
                 if (s->state != STRIPE_FREE || s->repairs != 0 || !start_stripe(get, s))

@@ -44,6 +44,7 @@ struct get_stripe {
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
+        uint32_t silent;               /* that were asked for, while others could be instead, and did not come: the next time they are waited for */
         bool lost;                     /* a drive that failed has kept a slot: the reservation is short of it */
         uint32_t summed;               /* units read together with the CRC of what is wanted of them */
         uint8_t state_of[ERA_MAX_SHARDS];
@@ -88,7 +89,7 @@ struct eng_get {
         struct lp_reserve reserve;
         bool granted, reserving;
         unsigned used, in_flight, widest;
-        uint32_t keep_bad, keep_damaged; /* what was learnt of the stripe that ends at keep_next before it was begun again */
+        uint32_t keep_bad, keep_damaged, keep_silent; /* what was learnt of the stripe that ends at keep_next before it was begun again */
         uint64_t keep_next;
         unsigned current;
         struct get_stripe *stripes[2]; /* once bytes are read from shards */

@@ -17,6 +17,7 @@
 struct near_shards {
         unsigned units, data, parity; /* of the object; of them near; near parity */
         bool whole;                   /* each unit can be read */
+        uint32_t read, far;           /* shards that can be read, and those that are far: other loops change that meanwhile */
 };
 
 static bool shard_can_be_read(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
@@ -38,15 +39,18 @@ static bool shard_is_far(const struct eng_get *get, const struct get_stripe *s, 
 static void near_look(const struct eng_get *get, const struct get_stripe *s, struct near_shards *out)
 {
         unsigned i, k = s->part.head.k;
-        bool near;
+        bool read, near;
 
         *out = (struct near_shards){.whole = true};
         for (i = 0; i < eng_get_shards(s); i++) {
                 if (eng_get_is_zero_unit(s, i))
                         continue;
-                near = shard_can_be_read(get, s, i) && !shard_is_far(get, s, i);
+                read = shard_can_be_read(get, s, i);
+                near = read && !shard_is_far(get, s, i);
+                out->read |= (uint32_t)read << i;
+                out->far |= (uint32_t)(read && !near) << i;
                 out->units += i < k;
-                out->whole &= i >= k || shard_can_be_read(get, s, i);
+                out->whole &= i >= k || read;
                 out->data += i < k && near;
                 out->parity += i >= k && near;
         }
@@ -74,9 +78,9 @@ bool eng_get_read_near(struct eng_get *get, struct get_stripe *s)
         s->near = true;
         for (i = 0; i < eng_get_shards(s); i++) {
                 shard = i < there.units ? (i + s->stripe) % there.units : i; /* stripes take turns at which are left out */
-                if (eng_get_is_zero_unit(s, shard) || !shard_can_be_read(get, s, shard))
+                if ((there.read >> shard & 1) == 0)
                         continue;
-                far = shard_is_far(get, s, shard);
+                far = there.far >> shard & 1;
                 if (shard >= k && (far || stand_ins == 0))
                         continue;
                 if (shard < k && far && far_data == 0)

@@ -122,7 +122,7 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->first = (unsigned)(s->lo / s->unit);
         s->last = (unsigned)((s->hi - 1) / s->unit);
         assert(s->lo < s->hi && s->last < s->part.head.k);
-        s->bad = 0;
+        s->bad = s->silent = 0;
         s->lost = false;
         s->summed = 0;
         s->pending = 0;
@@ -213,7 +213,10 @@ static void get_shard_read(struct eng_op *op)
                 if ((op->flags & ENG_OP_WANT_CRC) != 0)
                         s->summed |= 1u << shard;
         } else {
-                s->bad |= 1u << shard;
+                if (op->result == -EAGAIN && (op->flags & ENG_OP_OTHERS) != 0)
+                        s->silent |= 1u << shard;
+                else
+                        s->bad |= 1u << shard;
                 if (op->result == -EBADMSG || op->result == -ENOENT)
                         s->damaged |= 1u << shard;
                 s->state_of[shard] = SHARD_NONE;
@@ -230,19 +233,29 @@ static void get_shard_read(struct eng_op *op)
                 eng_get_stripe_done(get, s);
 }
 
-/* The stripe can be had without the node of this drive, as far as is known. */
-static bool others_have_it(const struct eng_get *get, const struct get_stripe *s, int drive)
+/* It says something, as far as is known, and is on another node. */
+static bool may_stand_in(const struct eng_get *get, const struct get_stripe *s, unsigned shard, uint16_t node)
+{
+        int drive = eng_get_drive_of(get, s, shard);
+
+        return drive >= 0 && (s->silent >> shard & 1) == 0 && !eng_drive_is_last(get->store->members[drive].drive) &&
+               get->store->members[drive].drive->node != node;
+}
+
+/*
+ * The stripe can be had without the node of this drive. Each shard is given up once at most: where too many are slow, they
+ * are waited for in the end.
+ */
+static bool others_have_it(const struct eng_get *get, const struct get_stripe *s, unsigned shard, int drive)
 {
         const uint16_t node = get->store->members[drive].drive->node;
         unsigned i, n = 0;
 
-        for (i = 0; i < eng_get_shards(s) && node != 0; i++) {
-                int other = eng_get_drive_of(get, s, i);
-
-                n += eng_get_is_zero_unit(s, i) || s->state_of[i] == SHARD_GOOD ||
-                     (other >= 0 && !eng_drive_is_last(get->store->members[other].drive) && get->store->members[other].drive->node != node);
-        }
-        return node != 0 && n >= s->part.head.k;
+        if (node == 0 || (s->silent >> shard & 1))
+                return false;
+        for (i = 0; i < eng_get_shards(s); i++)
+                n += eng_get_is_zero_unit(s, i) || s->state_of[i] == SHARD_GOOD || may_stand_in(get, s, i, node);
+        return n >= s->part.head.k;
 }
 
 void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
@@ -271,7 +284,7 @@ void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shar
                 eng_get_wanted(s, shard, &from, &wanted);
                 op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;
         }
-        op->flags |= others_have_it(get, s, drive) ? ENG_OP_OTHERS : 0;
+        op->flags |= others_have_it(get, s, shard, drive) ? ENG_OP_OTHERS : 0;
         get->in_flight++;
         s->pending++;
         s->asked++;
@@ -329,6 +342,7 @@ static unsigned in_hand(const struct get_stripe *s)
         return n;
 }
 
+/* last: from whichever there is; what was last may be so no more. */
 static void read_from(struct eng_get *get, struct get_stripe *s, bool last)
 {
         unsigned i;
@@ -336,7 +350,7 @@ static void read_from(struct eng_get *get, struct get_stripe *s, bool last)
         for (i = 0; i < eng_get_shards(s) && in_hand(s) < s->part.head.k; i++) {
                 int drive = s->state_of[i] != SHARD_NONE || eng_get_is_zero_unit(s, i) ? -1 : eng_get_drive_of(get, s, i);
 
-                if (drive >= 0 && is_last(get, drive) == last)
+                if (drive >= 0 && (last || !is_last(get, drive)))
                         eng_get_read_shard(get, s, i, drive, 0, s->unit);
         }
 }

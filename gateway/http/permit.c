@@ -35,7 +35,7 @@ void gw_ask_bucket(struct gw_ask *ask)
                 return;
         rv = ask->bucket.len == 0 ? -ENOENT : gw_bucket_get(ask->loop->gw, ask->bucket, &ask->found, NULL);
         ask->bucket_sought = true;
-        ask->bucket_lost = rv == -EHOSTDOWN;
+        ask->bucket_lost = rv == -EHOSTDOWN && !gw_pool_alone(ask->loop->gw); /* else the one store says so itself */
         if (rv != 0)
                 ask->found = NULL;
 }

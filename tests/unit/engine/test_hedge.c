@@ -2,6 +2,7 @@
  * test_hedge.c - reads of objects while a drive is slow: others are asked, what comes late is dropped, and
  * slots are all given back.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -206,6 +207,84 @@ static void test_short_and_failed(void **state)
         assert_true(won > 0);
 }
 
+/* Each drive is on a node of its own, which says nothing to a read that others can be asked for instead; its slot comes back later. */
+static struct {
+        const struct eng_drive_ops *real;
+        struct eng_drive_ops ops;
+        atomic_uint given_up;
+} silent;
+
+struct late_slot {
+        struct lp_msg msg;
+        struct lp_loop *home;
+        void *slot;
+        void (*left)(struct lp_loop *home, void *slot);
+};
+
+static void slot_comes_back(struct lp_msg *msg)
+{
+        struct late_slot *late = (struct late_slot *)msg;
+
+        late->left(late->home, late->slot);
+        free(late);
+}
+
+static void silent_answered(struct lp_msg *msg)
+{
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
+
+        op->done(op);
+}
+
+static void silent_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        struct late_slot *late;
+
+        if (op->kind != ENG_OP_READ || (op->flags & ENG_OP_OTHERS) == 0) {
+                silent.real->submit(drive, op);
+                return;
+        }
+        late = malloc(sizeof(*late));
+        MUST(late != NULL && op->read.left != NULL);
+        *late = (struct late_slot){.msg.run = slot_comes_back, .home = lp_self(), .slot = op->read.slot, .left = op->read.left};
+        op->read.slot = NULL;
+        op->result = -EAGAIN;
+        op->msg.run = silent_answered;
+        atomic_fetch_add(&silent.given_up, 1);
+        lp_post(lp_self(), &op->msg);
+        lp_post(late->home, &late->msg);
+}
+
+static uint64_t make_silent(struct eng_store *store, uint64_t arg)
+{
+        unsigned i;
+
+        silent.real = store->members[0].drive->ops;
+        silent.ops = *silent.real;
+        silent.ops.submit = silent_submit;
+        for (i = 0; i < DRIVES; i++) {
+                store->members[i].drive->node = (uint16_t)(i + 1);
+                store->members[i].drive->ops = &silent.ops;
+        }
+        return 0;
+}
+
+/* All of them seem to say nothing, which may be the own network: each is given up once at most, and then waited for. */
+static void test_all_are_silent(void **state)
+{
+        uint64_t longest;
+        unsigned k;
+
+        for (k = 2; k <= 4; k += 2) {
+                open_store(k, 2, NULL, 300 * MS);
+                atomic_store(&silent.given_up, 0);
+                sf_ask(&sf, make_silent, 0);
+                get_all(&longest);
+                assert_true(atomic_load(&silent.given_up) > OBJECTS);
+                close_store();
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -214,6 +293,7 @@ int main(void)
                 cmocka_unit_test(test_ranges),
                 cmocka_unit_test(test_many_faults),
                 cmocka_unit_test(test_short_and_failed),
+                cmocka_unit_test(test_all_are_silent),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
