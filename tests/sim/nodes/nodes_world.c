@@ -660,6 +660,19 @@ static bool no_change_under_way(void)
         return true;
 }
 
+/* What a hedge was quicker than, or others were asked for instead, is on its way to nobody. */
+static bool no_slot_is_out(void)
+{
+        unsigned i, j, out = 0;
+
+        for (i = 0; i < world.loop_count; i++)
+                out += sim_slots_out(world.loops[i]);
+        for (i = 0; nodes_plan.homes && i < nodes_plan.nodes; i++)
+                for (j = 0; j < world.loop_count; j++)
+                        out += sim_slots_out(sim_nodes[i].home.loops[j]);
+        return out == 0;
+}
+
 static void look_closely(void)
 {
         unsigned i;
@@ -679,6 +692,7 @@ static void look_closely(void)
         wait_for(no_change_under_way); /* a record that is committed on one member is on its way to the others */
         check_replicas();
         check_shards(-1);
+        wait_for(no_slot_is_out);
         join();
         check_idle();
         nodes_check_idle();

@@ -338,7 +338,7 @@ static void test_unread(void **state)
                 for (i = 0; i < 4; i++)
                         keep_on(&sf, i, &cases[c].kept, cases[c].len);
                 open_at(&sf, false, 0);
-                WAIT_UNTIL(frozen(&sf)); /* once it has been read */
+                WAIT_UNTIL(frozen(&sf) && budget(&sf) < HOUR); /* once it has been read */
                 assert_true(frozen(&sf) && budget(&sf) < HOUR);
                 assert_true(eng_lock_now(sf.store) < DAY);
                 assert_int_equal(lock_call(&sf, wall()), 0);
