@@ -462,16 +462,31 @@ static void read_here(struct rf *rf, struct ask *ask, bool may_leave)
         ask_submit(rf, rf->drives[0], 0, ask);
 }
 
+/* Its connections for shards are open, and it says nothing from now on. */
+static void start_and_mute(struct rf *rf)
+{
+        rf_start(rf);
+        slots_left = 0;
+        assert_int_equal(rf_do(rf, 0, ENG_OP_READ, 0, 0), 0);
+        node_is_mute(rf, true);
+}
+
+static bool lets_go(struct rf *rf)
+{
+        struct lp_loop *outer = lp_become(rf->a.loops[1]);
+        bool quiet = eng_drive_let_go(rf->drives[0]);
+
+        lp_become(outer);
+        return quiet;
+}
+
 /* A shard that others have is given up as soon, and its slot goes back when no bytes can come into it any more. */
 static void test_mute_node_and_shards(void **state)
 {
         struct ask left, waits;
         struct rf rf;
 
-        rf_start(&rf);
-        slots_left = 0;
-        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 0, 0), 0);
-        node_is_mute(&rf, true);
+        start_and_mute(&rf);
         read_here(&rf, &left, true);
         read_here(&rf, &waits, false);
         mem_pass(REM_MUTE_NS / 1000000 - 60);
@@ -495,20 +510,14 @@ static void test_mute_node_and_shards(void **state)
 /* A drive is not closed before that, and a connection that ends gives the slot back, too. */
 static void test_mute_node_is_let_go(void **state)
 {
-        struct lp_loop *outer;
         struct ask left;
         struct rf rf;
 
-        rf_start(&rf);
-        slots_left = 0;
-        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 0, 0), 0);
-        node_is_mute(&rf, true);
+        start_and_mute(&rf);
         read_here(&rf, &left, true);
         mem_pass(400);
         assert_int_equal(left.op.result, -EAGAIN);
-        outer = lp_become(rf.a.loops[1]);
-        assert_false(eng_drive_let_go(rf.drives[0]));
-        lp_become(outer);
+        assert_false(lets_go(&rf));
         assert_int_equal(slots_left, 0);
         rf_cut(&rf, NET_BULK_0);
         rf_cut(&rf, NET_BULK_1);
@@ -516,9 +525,7 @@ static void test_mute_node_is_let_go(void **state)
         assert_int_equal(slots_left, 1);
         node_is_mute(&rf, false);
         mem_pass(3000);
-        outer = lp_become(rf.a.loops[1]);
-        assert_true(eng_drive_let_go(rf.drives[0]));
-        lp_become(outer);
+        assert_true(lets_go(&rf));
         ask_free(&left);
         rf_stop(&rf);
 }
@@ -1511,7 +1518,6 @@ static void test_withdraw(void **state)
 /* The store gives it up: -EIO from then on, and it is quiet when what is under way is back. */
 static void test_let_go(void **state)
 {
-        struct lp_loop *outer;
         struct ask ask;
         struct rf rf;
 
@@ -1520,17 +1526,13 @@ static void test_let_go(void **state)
         ask_make(&ask, ENG_OP_APPEND, 1);
         ask_submit(&rf, rf.drives[0], 0, &ask);
         mem_settle();
-        outer = lp_become(rf.a.loops[1]);
-        assert_false(eng_drive_let_go(rf.drives[0]));
-        lp_become(outer);
+        assert_false(lets_go(&rf));
         assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EIO);
         toy_release(&rf.toys[0]);
         assert_int_equal(ask.times, 1);
         ask_free(&ask);
         mem_pass(2000);
-        outer = lp_become(rf.a.loops[1]);
-        assert_true(eng_drive_let_go(rf.drives[0]));
-        lp_become(outer);
+        assert_true(lets_go(&rf));
         rf.drives[0]->ops->close(rf.drives[0]);
         rf_open(&rf, 0); /* once more, in the same process */
         assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 2, 0), 0);
@@ -1759,7 +1761,6 @@ static void test_crumbs(void **state)
 /* 24: it is asked again, and a drive that is given up becomes quiet. */
 static void test_watch_is_not_answered(void **state)
 {
-        struct lp_loop *outer;
         struct rf rf;
 
         rf_start_with(&rf, &crumb_handler, 0);
@@ -1767,13 +1768,9 @@ static void test_watch_is_not_answered(void **state)
         watch_count = 0;
         mem_pass(30000);
         assert_true(watch_count > 2);
-        outer = lp_become(rf.a.loops[1]);
-        eng_drive_let_go(rf.drives[0]);
-        lp_become(outer);
+        lets_go(&rf);
         mem_pass(12000);
-        outer = lp_become(rf.a.loops[1]);
-        assert_true(eng_drive_let_go(rf.drives[0]));
-        lp_become(outer);
+        assert_true(lets_go(&rf));
         while (watch_count > 0)
                 watch_end(&rf);
         rf_stop(&rf);
