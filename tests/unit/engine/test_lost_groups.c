@@ -781,6 +781,16 @@ static void test_given_up(void **state)
         sf_remove(&sf);
 }
 
+/* THREE fall silent, and are back; their drives say that their logs lost their ends. */
+static void all_come_back_doubted(struct sf *sf)
+{
+        sf_ask(sf, fall_silent, THREE);
+        assert_true(sf_wait_health(sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.lost_writes, THREE);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_stays_otherwise(sf, none_lost, NULL, 3));
+}
+
 /* All truths lost writes: by the operator's word, one of them is believed as it is. */
 static void test_believed(void **state)
 {
@@ -788,22 +798,14 @@ static void test_believed(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        sf_ask(&sf, fall_silent, THREE);
-        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        atomic_store(&nodes.lost_writes, THREE);
-        atomic_store(&nodes.silent, 0);
-        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        all_come_back_doubted(&sf);
         check_outlook(&sf, THREE, THREE);
         force(&sf, 1u << 3);
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
         get_all(&sf, bucket, lost_keys, 100, 0);
         assert_true(sf_wait_health(&sf, whole, NULL, 120));
         atomic_store(&nodes.lost_writes, 0);
-        sf_ask(&sf, fall_silent, THREE);
-        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        atomic_store(&nodes.lost_writes, THREE); /* the operator has said nothing of this */
-        atomic_store(&nodes.silent, 0);
-        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        all_come_back_doubted(&sf); /* the operator has said nothing of this */
         check_outlook(&sf, THREE, THREE);
         force(&sf, 1u << 3);
         assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
@@ -833,12 +835,8 @@ static void test_believed_by_the_next(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        sf_ask(&sf, fall_silent, THREE);
-        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        atomic_store(&nodes.lost_writes, THREE);
         atomic_store(&nodes.no_names, 1);
-        atomic_store(&nodes.silent, 0);
-        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        all_come_back_doubted(&sf);
         assert_int_equal(sf_ask(&sf, next_believes, 0), 0);
         force(&sf, 1);
         assert_int_equal(sf_ask(&sf, next_believes, 0), 1);
