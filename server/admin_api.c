@@ -187,7 +187,7 @@ static struct admin_answer get_ready(struct admin_request *request)
         free(health);
         if (request->admin->ask_leader != NULL && json != NULL)
                 json_object_set_new(json, "leads", json_boolean(atomic_load(&request->admin->leads) >> CL_POOL & 1));
-        if (request->admin->source.pool_count > 0 && json != NULL)
+        if (atomic_load(&request->admin->source.pools->count) > 1 && json != NULL)
                 json_object_set_new(json, "pools", ready_pools(request->admin));
         return srv_admin_json(ready ? 200 : 503, json);
 }

@@ -16,6 +16,7 @@
 #include "engine.h"
 #include "gateway.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <signal.h>
@@ -113,33 +114,32 @@ static void store_options(const struct srv_daemon *d, struct eng_options *out)
         };
 }
 
-/* Home stores of a node's further pools, on the same loops. */
-static int open_pools(struct srv_daemon *d, struct srv_error *error)
+static void keep_store(struct srv_daemon *d, unsigned number, struct eng_store *store)
+{
+        const unsigned count = atomic_load(&d->pools.count);
+
+        assert(count < CL_POOLS_MAX);
+        d->pools.list[count] = (struct srv_pool_source){.number = number, .store = store};
+        atomic_store_explicit(&d->pools.count, count + 1, memory_order_release);
+}
+
+int srv_daemon_add_pool(struct srv_daemon *d, unsigned number, const struct eng_leader_link *leader, const struct eng_drive_opener *opener, struct eng_store **out,
+                        struct srv_error *error)
 {
         struct eng_error why = {""};
         struct eng_options options;
-        unsigned i;
         int rv;
 
-        for (i = 0; d->home != NULL && i < d->home->other_count; i++) {
-                struct srv_daemon_pool *pool = &d->home->others[i];
-
-                store_options(d, &options);
-                home_options(d->home, pool->leader, pool->opener, &options);
-                rv = eng_store_open(&options, &pool->store, &why);
-                if (rv != 0)
-                        return srv_fail(error, rv, "pool %u: %s", pool->number, *why.text != '\0' ? why.text : strerror(-rv));
-        }
+        store_options(d, &options);
+        home_options(d->home, leader, opener, &options);
+        rv = eng_store_open(&options, out, &why);
+        if (rv != 0)
+                return srv_fail(error, rv, "pool %u: %s", number, why.text);
+        keep_store(d, number, *out);
+        eng_store_start(*out);
+        if (gw_pool_add(d->gateway, number, *out) != 0)
+                abort(); /* its number is that of a pool in etcd, which is not served yet */
         return 0;
-}
-
-static void start_stores(struct srv_daemon *d)
-{
-        unsigned i;
-
-        eng_store_start(d->store);
-        for (i = 0; d->home != NULL && i < d->home->other_count; i++)
-                eng_store_start(d->home->others[i].store);
 }
 
 /*
@@ -148,12 +148,13 @@ static void start_stores(struct srv_daemon *d)
  */
 static bool close_stores(struct srv_daemon *d)
 {
-        struct eng_store *stores[CL_POOLS_MAX] = {d->store};
+        struct eng_store *stores[CL_POOLS_MAX];
+        const unsigned count = atomic_load(&d->pools.count);
         unsigned i;
 
-        for (i = 0; d->home != NULL && i < d->home->other_count; i++)
-                stores[1 + i] = d->home->others[i].store;
-        return eng_stores_close(stores, 1 + i);
+        for (i = 0; i < count; i++)
+                stores[i] = d->pools.list[i].store;
+        return eng_stores_close(stores, count);
 }
 
 static int open_store(struct srv_daemon *d, struct srv_error *error)
@@ -170,9 +171,12 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 home_options(d->home, d->home->leader, d->home->opener, &options);
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
-        if (rv == 0 && *eng_store_unused(d->store) != '\0')
+        if (rv != 0)
+                return srv_fail(error, rv, "%s", why.text);
+        keep_store(d, d->home != NULL ? d->home->pool : 0, d->store);
+        if (*eng_store_unused(d->store) != '\0')
                 srv_log(SRV_LOG_WARNING, "folders that are not used: %s", eng_store_unused(d->store));
-        return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
+        return 0;
 }
 
 /* It is a new store, and of one machine. */
@@ -226,16 +230,6 @@ static int hand_over_sockets(struct srv_daemon *d, struct srv_listener *listener
         return 0;
 }
 
-static int add_pools(struct srv_daemon *d)
-{
-        unsigned i;
-        int rv = 0;
-
-        for (i = 0; rv == 0 && d->home != NULL && i < d->home->other_count; i++)
-                rv = gw_pool_add(d->gateway, d->home->others[i].number, d->home->others[i].store);
-        return rv;
-}
-
 static int open_gateway(struct srv_daemon *d, struct srv_error *error)
 {
         const struct srv_settings *s = d->settings;
@@ -282,8 +276,6 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         if (rv == -EINVAL)
                 return srv_fail(error, rv, "website_domain, website_host: at most 16 names each, and none that is in domain, too");
         if (rv == 0)
-                rv = add_pools(d);
-        if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot make the gateway: %s", strerror(-rv));
@@ -312,6 +304,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
 {
         struct srv_admin_options options = {
                 .source = {.store = d->store,
+                           .pools = &d->pools,
                            .gateway = d->gateway,
                            .loops = d->loops.loops,
                            .loop_count = d->loops.count,
@@ -333,14 +326,8 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                 .tls_priorities = d->settings->tls_priorities,
                 .settings = d->settings,
         };
-        unsigned i;
         int rv;
 
-        if (d->home != NULL && d->home->other_count > 0) {
-                options.source.pools[options.source.pool_count++] = (struct srv_pool_source){.number = d->home->pool, .store = d->store};
-                for (i = 0; i < d->home->other_count; i++)
-                        options.source.pools[options.source.pool_count++] = (struct srv_pool_source){.number = d->home->others[i].number, .store = d->home->others[i].store};
-        }
         rv = srv_admin_start(&options, &d->credentials, &d->admin);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot serve %s: %s", d->admin_listener.text, strerror(-rv));
@@ -385,8 +372,6 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_lead_claim(d->lead, error);
         if (rv == 0)
                 rv = open_store(d, error);
-        if (rv == 0)
-                rv = open_pools(d, error);
         if (rv == 0 && d->lead != NULL)
                 rv = srv_lead_homes(d->lead, d->store, d->loops.loops[0], error);
         if (rv == 0)
@@ -416,7 +401,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 rv = start_loops(d, error);
         if (rv != 0)
                 return rv;
-        start_stores(d);
+        eng_store_start(d->store);
         rv = open_admin(d, error);
         if (rv == 0 && d->lead != NULL)
                 srv_lead_start(d->lead, d->store, d->loops.loops[0]);

@@ -20,14 +20,6 @@
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
-/* A further pool of a node's gateway: its home store. */
-struct srv_daemon_pool {
-        unsigned number;
-        const struct eng_leader_link *leader;
-        const struct eng_drive_opener *opener;
-        struct eng_store *store; /* filled in by the daemon */
-};
-
 /*
  * A node's gateway: the store is a home of the pool's, sockets are the node process's, and all that runs
  * once for a pool (drives, lifecycle, inventory) is its leader's, which is asked.
@@ -36,8 +28,6 @@ struct srv_daemon_home {
         const struct eng_leader_link *leader;
         const struct eng_drive_opener *opener;
         unsigned pool;              /* whose these are: the first one */
-        struct srv_daemon_pool *others; /* the others, rising */
-        unsigned other_count;
         uint16_t node, party;       /* party: of net/, which its ids name as their maker */
         uint32_t boot;
         int s3, plain, admin;       /* plain -1: none */
@@ -56,6 +46,7 @@ struct srv_daemon {
         struct srv_lead *lead; /* NULL: not a leader process */
         const struct srv_daemon_home *home; /* NULL: not a node's gateway. Both NULL: a store of one machine */
         struct eng_store *store;
+        struct srv_pool_sources pools; /* this store, and those of srv_daemon_add_pool() */
         struct srv_credentials credentials;
         struct srv_sealer sealer;
         bool sealer_open;
@@ -79,6 +70,12 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings);
 
 /* The same in steps, for a node process: all is open, and serves. What was opened is to be closed after an error, too. */
 int srv_daemon_open(struct srv_daemon *daemon, struct srv_error *error);
+/*
+ * A node's gateway, which is open, serves one more pool from here on, by a home store on its loops. The caller starts what it
+ * asks its leader by. Negative errno: nothing was opened.
+ */
+int srv_daemon_add_pool(struct srv_daemon *daemon, unsigned number, const struct eng_leader_link *leader, const struct eng_drive_opener *opener, struct eng_store **out,
+                        struct srv_error *error);
 /* False: a thread may still use what is left; the process is to end at once. */
 bool srv_daemon_close(struct srv_daemon *daemon);
 /* serve.c: on SIGHUP; at the end, before srv_daemon_close(). */

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_SERVER_METRICS_H
 #define MILLRACE_SERVER_METRICS_H
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "engine.h"
@@ -17,17 +18,19 @@
 
 #define SRV_LOOPS_MAX 256u
 
-/* A pool of a cluster that has several, at a node: its home store. */
-struct srv_pool_source {
-        unsigned number;
-        struct eng_store *store;
+/* The process's stores: at a node a home store of each pool of its cluster, the first pool at 0. Any thread: list up to count is constant. */
+struct srv_pool_sources {
+        atomic_uint count;
+        struct srv_pool_source {
+                unsigned number; /* 0: this is no cluster */
+                struct eng_store *store;
+        } list[CL_POOLS_MAX];
 };
 
 /* Where figures are read from. owner: whoever fills it in; all pointers outlive their use. */
 struct srv_statistics_source {
         struct eng_store *store;
-        struct srv_pool_source pools[CL_POOLS_MAX]; /* with the first one, whose store is that above */
-        unsigned pool_count;                        /* 0: there is but one */
+        const struct srv_pool_sources *pools; /* with the first one, whose store is that above */
         const struct gw_gateway *gateway;
         struct lp_loop *const *loops;
         unsigned loop_count;

@@ -75,12 +75,13 @@ static void read_process(struct srv_process_statistics *out)
 
 unsigned srv_pools_read(const struct srv_statistics_source *source, struct srv_pool_statistics out[CL_POOLS_MAX])
 {
-        struct eng_health *health = source->pool_count > 0 ? malloc(sizeof(*health)) : NULL;
-        unsigned i;
+        const struct srv_pool_source *pools = source->pools->list;
+        unsigned i, count = atomic_load_explicit(&source->pools->count, memory_order_acquire);
+        struct eng_health *health = count > 1 ? malloc(sizeof(*health)) : NULL;
 
-        for (i = 0; health != NULL && i < source->pool_count; i++) {
-                eng_health_read(source->pools[i].store, health);
-                out[i] = (struct srv_pool_statistics){.number = source->pools[i].number, .ready = health->ready, .writable = health->writable, .epoch = health->epoch,
+        for (i = 0; health != NULL && i < count; i++) {
+                eng_health_read(pools[i].store, health);
+                out[i] = (struct srv_pool_statistics){.number = pools[i].number, .ready = health->ready, .writable = health->writable, .epoch = health->epoch,
                                                       .drives_in = health->drives_in, .objects_below = health->objects_below};
                 snprintf(out[i].reason, sizeof(out[i].reason), "%s", health->reason);
         }

@@ -17,52 +17,34 @@
 
 /* The way to one pool. */
 struct gateway_pool {
-        unsigned number; /* 0: none */
+        unsigned number;
         struct rem_client *client;
         struct rem_home_link *link;
         struct srv_health_log *log;
-        struct eng_store *store; /* of the first pool: the daemon's */
+        struct eng_store *store;
 };
 
 struct srv_node_gateway {
         struct srv_daemon daemon;
         struct srv_daemon_home home;
-        struct srv_daemon_pool others[CL_POOLS_MAX - 1]; /* for the daemon */
-        struct gateway_pool pools[CL_POOLS_MAX];         /* the first pool first */
-        unsigned pool_count;
+        struct gateway_pool pools[CL_POOLS_MAX]; /* the first pool first; any thread: those up to the count are constant */
+        atomic_uint pool_count;
         struct srv_link *poster; /* its loops post to those of the gateway */
         struct rem_server *server;
         uint64_t boot;
         unsigned loops;
-        uint32_t told; /* pools that were said to need a restart, a bit for each number */
+        uint32_t told; /* pools that could not be served, a bit for each number */
 };
 
 static struct gateway_pool *gateway_pool(struct srv_node_gateway *g, unsigned number)
 {
+        const unsigned count = atomic_load_explicit(&g->pool_count, memory_order_acquire);
         unsigned i;
 
-        for (i = 0; i < g->pool_count; i++)
+        for (i = 0; i < count; i++)
                 if (g->pools[i].number == number)
                         return &g->pools[i];
         return NULL;
-}
-
-void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view, uint32_t here)
-{
-        unsigned i;
-
-        for (i = 0; i < view->pool_count; i++) {
-                const struct cl_pool *pool = &view->pools[i];
-                struct gateway_pool *way = gateway_pool(g, pool->number);
-
-                if (way != NULL && !pool->bad) /* then who led it goes on */
-                        rem_home_link_leader(way->link, pool->is_led ? cl_party(pool->leader.node, pool->number) : 0);
-                else if (way == NULL && pool->has_config && (g->told >> pool->number & 1) == 0)
-                        srv_log(SRV_LOG_WARNING, "pool %u is new: this node's gateway serves its buckets from its next start on", pool->number);
-                g->told |= way == NULL && pool->has_config ? 1u << pool->number : 0;
-        }
-        srv_switches_follow(g->daemon.switches, view->switches);
-        srv_admin_leads(g->daemon.admin, here);
 }
 
 /* The generation first: what is let in behind it is refused by it. */
@@ -81,12 +63,19 @@ static ssize_t ask_leader(void *arg, unsigned pool, const uint8_t *bytes, size_t
         return way != NULL ? rem_home_link_ask(way->link, bytes, len, room) : -ENOENT;
 }
 
+static void free_way(struct gateway_pool *way)
+{
+        rem_home_link_free(way->link);
+        rem_client_free(way->client);
+        srv_health_log_close(way->log);
+        memset(way, 0, sizeof(*way));
+}
+
 /* several: lines about it name it. */
-static int make_way(struct srv_node_gateway *g, const struct cl_pool *pool, bool several, struct srv_error *error)
+static int make_way(struct srv_node_gateway *g, const struct cl_pool *pool, bool several, struct gateway_pool *way, struct srv_error *error)
 {
         const uint16_t node = g->daemon.settings->number;
         const struct srv_link *link = g->poster;
-        struct gateway_pool *way = &g->pools[g->pool_count];
         struct rem_client_options client = {.net = link->home_net, .loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
         struct rem_home_link_options options = {.net = link->home_net, .pool = pool->number, .loop_count = g->loops};
         int rv;
@@ -95,58 +84,103 @@ static int make_way(struct srv_node_gateway *g, const struct cl_pool *pool, bool
                                         .loops = link->loops.loops, .loop_count = link->loops.count};
         memcpy(options.store_id, pool->config.store_id, sizeof(options.store_id));
         way->number = pool->number;
-        g->pool_count++;
         way->log = srv_health_log_open(several ? pool->number : 0);
         rv = way->log == NULL ? -ENOMEM : rem_client_new(&client, &way->client);
         if (rv == 0)
                 rv = rem_home_link_new(&options, &way->link);
-        return rv == 0 ? 0 : srv_fail(error, rv, "out of memory");
-}
-
-static int make_ways(struct srv_node_gateway *g, const struct cl_view *view, struct srv_error *error)
-{
-        const struct srv_link_party party = {.party = cl_party(g->daemon.settings->number, CL_POOL_HOMES), .boot = g->boot, .format = &view->format};
-        unsigned slots, i;
-        int rv = srv_loops_plan(g->daemon.settings, SRV_PART_GATEWAY, &g->loops, &slots, error);
-
         if (rv == 0)
-                rv = srv_link_connect_home(g->poster, &party, error);
-        for (i = 0; rv == 0 && i < view->pool_count; i++)
-                if (view->pools[i].has_config)
-                        rv = make_way(g, &view->pools[i], view->pool_count > 1, error);
-        return rv;
+                return 0;
+        free_way(way);
+        return srv_fail(error, rv, "pool %u: out of memory", pool->number);
 }
 
-static void describe_home(struct srv_node_gateway *g)
+/* Its store is open, and the loops run. */
+static void start_way(struct srv_node_gateway *g, struct gateway_pool *way)
 {
-        unsigned i;
-
-        g->home.leader = rem_home_link_engine(g->pools[0].link);
-        g->home.opener = rem_client_opener(g->pools[0].client);
-        g->home.pool = g->pools[0].number;
-        g->home.others = g->others;
-        for (i = 1; i < g->pool_count; i++)
-                g->others[g->home.other_count++] = (struct srv_daemon_pool){.number = g->pools[i].number, .leader = rem_home_link_engine(g->pools[i].link),
-                                                                             .opener = rem_client_opener(g->pools[i].client)};
+        rem_home_link_switches(way->link, &(struct rem_home_switches){.read = gateway_switches, .arg = g});
+        rem_home_link_start(way->link, way->store);
 }
 
-/* The stores are open, and their loops run. */
-static void start_ways(struct srv_node_gateway *g)
+/* The first pool, in whose place there is the daemon's own store. */
+static int open_first(struct srv_node_gateway *g, const struct cl_pool *pool, bool several, struct srv_error *error)
 {
-        unsigned i;
+        struct gateway_pool *way = &g->pools[0];
+        int rv = make_way(g, pool, several, way, error);
 
-        for (i = 0; i < g->pool_count; i++) {
-                g->pools[i].store = i == 0 ? g->daemon.store : g->others[i - 1].store;
-                rem_home_link_switches(g->pools[i].link, &(struct rem_home_switches){.read = gateway_switches, .arg = g});
-                rem_home_link_start(g->pools[i].link, g->pools[i].store);
+        if (rv != 0)
+                return rv;
+        atomic_store(&g->pool_count, 1);
+        g->home.leader = rem_home_link_engine(way->link);
+        g->home.opener = rem_client_opener(way->client);
+        g->home.pool = way->number;
+        rv = srv_daemon_open(&g->daemon, error);
+        if (rv != 0)
+                return rv;
+        way->store = g->daemon.store;
+        start_way(g, way);
+        return 0;
+}
+
+static int add_pool(struct srv_node_gateway *g, const struct cl_pool *pool, struct srv_error *error)
+{
+        const unsigned count = atomic_load(&g->pool_count);
+        struct gateway_pool *way = &g->pools[count];
+        int rv = make_way(g, pool, true, way, error);
+
+        if (rv != 0)
+                return rv;
+        rv = srv_daemon_add_pool(&g->daemon, pool->number, rem_home_link_engine(way->link), rem_client_opener(way->client), &way->store, error);
+        if (rv != 0) {
+                free_way(way);
+                return rv;
         }
+        start_way(g, way);
+        atomic_store_explicit(&g->pool_count, count + 1, memory_order_release);
+        return 0;
+}
+
+/* Pools that this gateway does not serve yet; one that it cannot is tried again at the next look. */
+static void meet_pools(struct srv_node_gateway *g, const struct cl_view *view)
+{
+        struct srv_error error;
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++) {
+                const struct cl_pool *pool = &view->pools[i];
+
+                if (pool->bad || !pool->has_config || gateway_pool(g, pool->number) != NULL)
+                        continue;
+                if (add_pool(g, pool, &error) == 0)
+                        continue;
+                if ((g->told >> pool->number & 1) == 0)
+                        srv_log(SRV_LOG_WARNING, "buckets of a pool cannot be served: %s", error.text);
+                g->told |= 1u << pool->number;
+        }
+}
+
+void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view, uint32_t here)
+{
+        unsigned i;
+
+        meet_pools(g, view);
+        for (i = 0; i < view->pool_count; i++) {
+                const struct cl_pool *pool = &view->pools[i];
+                struct gateway_pool *way = gateway_pool(g, pool->number);
+
+                if (way != NULL && !pool->bad) /* then who led it goes on */
+                        rem_home_link_leader(way->link, pool->is_led ? cl_party(pool->leader.node, pool->number) : 0);
+        }
+        srv_switches_follow(g->daemon.switches, view->switches);
+        srv_admin_leads(g->daemon.admin, here);
 }
 
 int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct srv_listener *s3,
                           const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error)
 {
+        const struct srv_link_party party = {.party = cl_party(settings->number, CL_POOL_HOMES), .boot = boot, .format = &view->format};
         struct srv_node_gateway *g = calloc(1, sizeof(*g));
+        unsigned slots;
         int rv;
 
         if (g == NULL)
@@ -156,18 +190,16 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         g->server = server;
         g->boot = boot;
         g->daemon = (struct srv_daemon){.settings = settings, .signal_fd = -1, .started_ms = lp_wall_ms(), .home = &g->home};
-        rv = make_ways(g, view, error);
-        if (rv != 0)
-                return rv;
-        g->home = (struct srv_daemon_home){.node = settings->number, .party = cl_party(settings->number, CL_POOL_HOMES), .boot = (uint32_t)boot, .s3 = s3->fds[0],
+        g->home = (struct srv_daemon_home){.node = settings->number, .party = party.party, .boot = (uint32_t)boot, .s3 = s3->fds[0],
                                            .plain = plain->count > 0 ? plain->fds[0] : -1, .admin = admin->fds[0], .link = link, .ask_leader = ask_leader, .arg = g};
-        describe_home(g);
-        rv = srv_daemon_open(&g->daemon, error);
-        if (rv != 0)
-                return rv;
-        srv_node_gateway_see(g, view, 0);
-        start_ways(g);
-        return 0;
+        rv = srv_loops_plan(settings, SRV_PART_GATEWAY, &g->loops, &slots, error);
+        if (rv == 0)
+                rv = srv_link_connect_home(link, &party, error);
+        if (rv == 0)
+                rv = open_first(g, cl_view_pool(view, CL_POOL), view->pool_count > 1, error);
+        if (rv == 0)
+                srv_node_gateway_see(g, view, 0);
+        return rv;
 }
 
 bool srv_node_gateway_look(struct srv_node_gateway *g)
@@ -237,11 +269,8 @@ bool srv_node_gateway_close(struct srv_node_gateway *g)
         g->home.quiet = loops_are_left;
         if (!srv_daemon_close(&g->daemon))
                 return false;
-        for (i = 0; i < g->pool_count; i++) {
-                rem_home_link_free(g->pools[i].link);
-                rem_client_free(g->pools[i].client);
-                srv_health_log_close(g->pools[i].log);
-        }
+        for (i = 0; i < g->pool_count; i++)
+                free_way(&g->pools[i]);
         free(g);
         return true;
 }
