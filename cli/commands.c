@@ -267,7 +267,7 @@ const struct cli_command cli_commands[] = {
          CLI_HAS(HELP) | CLI_HAS(YES), 0, 1, cli_admin_cluster_adopt},
         {"admin cluster pool add", "[CONFIG]", "make further pools of a cluster",
          "Of the folders that the nodes given have announced and that are in no pool. CONFIG, and what is asked, are as in\n"
-         "admin cluster init. Nodes serve buckets of a new pool from their next start on.\n",
+         "admin cluster init. All nodes serve buckets of a new pool some seconds later.\n",
          CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_pool_add},
         {"admin cluster status", "", "show the nodes of a cluster, who leads, and what its data lacks",
          "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"

@@ -27,7 +27,7 @@ static struct admin_answer cannot_ask(ssize_t rv)
         if (rv == -ETIMEDOUT)
                 return srv_admin_error(503, "Unknown", "the pool's leader has not answered in time: it may have been done");
         if (rv == -ENOENT)
-                return srv_admin_error(503, "NotOpen", "the pool is new: this node asks its leader from its next start on");
+                return srv_admin_error(503, "NotOpen", "the pool is new: this node does not know its leader yet");
         if (rv == -EMSGSIZE)
                 return srv_admin_error(500, "TooLong", "the answer of the pool's leader is too long");
         return srv_admin_error(503, "NotLed", "the pool has no leader that answers now: nothing was done");

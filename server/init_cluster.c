@@ -305,7 +305,7 @@ int srv_cluster_init(const struct srv_settings *settings)
         if (rv == 0)
                 rv = init_ask_create(&init, settings, false, &error);
         if (rv == 0 && init.more)
-                printf("cluster %s has pools up to %u now: nodes format their folders, and serve buckets of new pools from their next start on\n", settings->cluster, init.create.last);
+                printf("cluster %s has pools up to %u now: nodes format their folders, and serve buckets of new pools in some seconds\n", settings->cluster, init.create.last);
         else if (rv == 0)
                 printf("cluster %s is made: its nodes format their folders now, and serve in some seconds\n", settings->cluster);
         srv_link_close(&init.link);
