@@ -113,6 +113,16 @@ static enum MHD_Result refuse_head(const struct admin_request *request, struct M
                                  srv_admin_error(info->status, info->code, message != NULL ? message : info->message));
 }
 
+/*
+ * Before any of it has come. A body of moderate length, which the client sends without asking, is read to its end first: else
+ * the kernel resets the connection, and the answer is lost with it.
+ */
+static bool refuses_body(const struct gw_framing *framing)
+{
+        return !framing->chunked && framing->content_length > ADMIN_BODY_MAX &&
+               (framing->expects_continue || framing->content_length > ADMIN_BODY_MAX + DISCARD_MAX);
+}
+
 /* The head is in. Answered: it, or the body that it announces, is refused. */
 static enum MHD_Result take_call_head(struct admin_request *request, struct MHD_Connection *connection,
                                       const char *method, const char *version)
@@ -139,7 +149,7 @@ static enum MHD_Result take_call_head(struct admin_request *request, struct MHD_
                                                 framing.http10, &authority, &message);
         if (error != S3_OK)
                 return refuse_head(request, connection, error, message);
-        if (!framing.chunked && framing.content_length > ADMIN_BODY_MAX)
+        if (refuses_body(&framing))
                 return send_admin_answer(request, connection, too_large());
         return MHD_YES;
 }
