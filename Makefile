@@ -241,7 +241,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster bench-pauses bench-growth micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-upgrade check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster bench-pauses bench-growth micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) $(FUZZ_SEEDS_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -309,6 +309,12 @@ check-cluster: $(VENV_PYTHON) programs fake-rdma ## the S3 suites at each of thr
 	tools/deps.sh --test --cluster
 	MILLRACE_BUILD=$(O) $(VENV_PYTHON) -m tests.cluster.suites
 	MILLRACE_BUILD=$(O) MILLRACE_CLUSTER_SECONDS=$${MILLRACE_CLUSTER_SECONDS:-600} $(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/cluster
+check-upgrade: $(VENV_PYTHON) programs ## three nodes of an older build become nodes of this one, one after the other, while clients read and write (OLD=COMMIT)
+	test -n "$(OLD)" # the older build's commit: make check-upgrade OLD=COMMIT
+	tools/deps.sh --test --cluster
+	rm -rf build/old && mkdir -p build/old && git archive $(OLD) | tar -x -C build/old
+	$(MAKE) -C build/old programs
+	MILLRACE_BUILD=$(O) MILLRACE_OLD=$(CURDIR)/build/old/$(O)/millraced $(VENV_PYTHON) -m pytest -q -s -p no:cacheprovider tests/upgrade
 LONG_POINTS ?= 1000000
 check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
 	MILLRACE_VERSIONS=100000 tools/unit.py --timeout 1800 --name "the sweep beside 100,000 versions" $(O)/unit/engine/test_orphans

@@ -391,7 +391,7 @@ def test_mutations_for_the_simulators():
 # ---- Makefile -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["wheel", "python", "power", "qemu", "soak", "check-rdma", "check-cluster", "rdma-speed", "cov", "mutate"])
+@pytest.mark.parametrize("target", ["wheel", "python", "power", "qemu", "soak", "check-rdma", "check-cluster", "check-upgrade", "rdma-speed", "cov", "mutate"])
 def test_a_target_names_what_it_lacks(tmp_path, target):
     """Without the Python environment it says in one line what makes it, and builds nothing first."""
     done = subprocess.run(["make", "-s", "-f", ROOT / "Makefile", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
