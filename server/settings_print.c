@@ -6,6 +6,7 @@
  */
 #include "server/settings.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -118,6 +119,28 @@ void srv_print_help(FILE *out)
 
 /* ---- conf/millrace.conf.sample --------------------------------------------------------------- */
 
+/* Two lines of a setting that is given once for each: by its name, or by what its argument is. */
+static void print_list_sample(FILE *out, const struct srv_setting_info *info)
+{
+        static const struct {
+                const char *of, *first, *second;
+        } samples[] = {{"etcd", "http://192.0.2.1:2379", "http://192.0.2.2:2379"},
+                       {"DIR", "/srv/millrace/1", "/srv/millrace/2"},
+                       {"NAME", "n1", "n2"},
+                       {"N|slot:N", "3", "slot:12"},
+                       {"GID", "192.0.2.10", "2001:db8::10"},
+                       {"NETWORK", "192.0.2.10", "2001:db8::/48"},
+                       {"HOST[:PORT]", "store.example.org", "192.0.2.1:9001"},
+                       {"URL", "https://id.example.org/realm", "https://ci.example.org https://ci.example.org/keys"},
+                       {"ID", "store", "sts.example.org"},
+                       {"ADDR:PORT", "192.0.2.1:9010", "192.0.2.2:9010"}};
+        unsigned i;
+
+        for (i = 0; strcmp(samples[i].of, info->name) != 0 && strcmp(samples[i].of, info->argument) != 0; i++)
+                assert(i + 1 < sizeof(samples) / sizeof(samples[0]));
+        fprintf(out, "#%s = %s\n#%s = %s\n", info->name, samples[i].first, info->name, samples[i].second);
+}
+
 void srv_print_sample_config(FILE *out)
 {
         const struct srv_setting_info *info;
@@ -140,21 +163,8 @@ void srv_print_sample_config(FILE *out)
                 }
                 if (info->type == SRV_CHOICE)
                         fprintf(out, "# One of %s\n", info->argument);
-                if (info->type == SRV_LIST && strcmp(info->argument, "DIR") == 0)
-                        fprintf(out, "#%s = /srv/millrace/1\n#%s = /srv/millrace/2\n", info->name, info->name);
-                else if (info->type == SRV_LIST && strcmp(info->argument, "GID") == 0)
-                        fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::10\n", info->name, info->name);
-                else if (info->type == SRV_LIST && strcmp(info->argument, "NETWORK") == 0)
-                        fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::/48\n", info->name, info->name);
-                else if (info->type == SRV_LIST && strcmp(info->argument, "HOST[:PORT]") == 0)
-                        fprintf(out, "#%s = store.example.org\n#%s = 192.0.2.1:9001\n", info->name, info->name);
-                else if (info->type == SRV_LIST && strcmp(info->argument, "URL") == 0)
-                        fprintf(out, "#%s = https://id.example.org/realm\n#%s = https://ci.example.org https://ci.example.org/keys\n",
-                                info->name, info->name);
-                else if (info->type == SRV_LIST && strcmp(info->argument, "ID") == 0)
-                        fprintf(out, "#%s = store\n#%s = sts.example.org\n", info->name, info->name);
-                else if (info->type == SRV_LIST)
-                        fprintf(out, "#%s = 192.0.2.1:9010\n#%s = 192.0.2.2:9010\n", info->name, info->name);
+                if (info->type == SRV_LIST)
+                        print_list_sample(out, info);
                 else
                         fprintf(out, "#%s =%s%s\n", info->name, *info->default_text != '\0' ? " " : "",
                                 info->default_text);
@@ -162,6 +172,13 @@ void srv_print_sample_config(FILE *out)
 }
 
 /* ---- docs/configuration.md ------------------------------------------------------------------- */
+
+/* "a|b": "a, b", since a bar would end the column. */
+static void print_words(FILE *out, const char *words)
+{
+        for (; *words != '\0'; words++)
+                fputs(*words == '|' ? ", " : (char[]){*words, '\0'}, out);
+}
 
 void srv_print_settings_markdown(FILE *out)
 {
@@ -198,9 +215,10 @@ void srv_print_settings_markdown(FILE *out)
                         format_range(info, range, sizeof(range));
                 fprintf(out, "| `%s` | %s | %s | ", option, kinds[info->type], shown_default(info));
                 if (info->type == SRV_CHOICE)
-                        fprintf(out, "error, warning, info |\n\n");
+                        print_words(out, info->argument);
                 else
-                        fprintf(out, "%s |\n\n", range);
+                        fprintf(out, "%s", range);
+                fprintf(out, " |\n\n");
         }
 }
 
