@@ -198,7 +198,7 @@ struct eng_error {
 
 /*
  * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be
- * opened. Blocking; called before the loops run. A drive that is missing or unusable by itself is
+ * opened. Blocking; called before the loops run, but for a home store (options->leader), which may be opened while they do. A drive that is missing or unusable by itself is
  * reported in health, not here, as long as the store can be identified: one with a damaged FORMAT,
  * other content, or a device that does not answer (within drive_wait_ms) is as one that is missing.
  * Two stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.

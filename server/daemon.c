@@ -137,8 +137,6 @@ int srv_daemon_add_pool(struct srv_daemon *d, unsigned number, const struct eng_
                 return srv_fail(error, rv, "pool %u: %s", number, why.text);
         keep_store(d, number, *out);
         eng_store_start(*out);
-        if (gw_pool_add(d->gateway, number, *out) != 0)
-                abort(); /* its number is that of a pool in etcd, which is not served yet */
         return 0;
 }
 

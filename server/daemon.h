@@ -71,8 +71,8 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings);
 /* The same in steps, for a node process: all is open, and serves. What was opened is to be closed after an error, too. */
 int srv_daemon_open(struct srv_daemon *daemon, struct srv_error *error);
 /*
- * A node's gateway, which is open, serves one more pool from here on, by a home store on its loops. The caller starts what it
- * asks its leader by. Negative errno: nothing was opened.
+ * A node's gateway, which is open, gets a home store of one more pool, on its loops; gw_pool_add() gives it to clients. The caller
+ * starts what it asks its leader by. Negative errno: nothing was opened.
  */
 int srv_daemon_add_pool(struct srv_daemon *daemon, unsigned number, const struct eng_leader_link *leader, const struct eng_drive_opener *opener, struct eng_store **out,
                         struct srv_error *error);

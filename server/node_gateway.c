@@ -22,6 +22,7 @@ struct gateway_pool {
         struct rem_home_link *link;
         struct srv_health_log *log;
         struct eng_store *store;
+        bool served; /* clients are, from it */
 };
 
 struct srv_node_gateway {
@@ -117,8 +118,16 @@ static int open_first(struct srv_node_gateway *g, const struct cl_pool *pool, bo
         if (rv != 0)
                 return rv;
         way->store = g->daemon.store;
+        way->served = true;
         start_way(g, way);
         return 0;
+}
+
+static void serve_from(struct srv_node_gateway *g, struct gateway_pool *way)
+{
+        way->served = true;
+        if (gw_pool_add(g->daemon.gateway, way->number, way->store) != 0)
+                abort(); /* its number is that of a pool in etcd, which is not served yet */
 }
 
 static int add_pool(struct srv_node_gateway *g, const struct cl_pool *pool, struct srv_error *error)
@@ -139,10 +148,10 @@ static int add_pool(struct srv_node_gateway *g, const struct cl_pool *pool, stru
         return 0;
 }
 
-/* Pools that this gateway does not serve yet; one that it cannot is tried again at the next look. */
-static void meet_pools(struct srv_node_gateway *g, const struct cl_view *view)
+/* Pools that this gateway has not met yet; one that it cannot is tried again at the next look. The last error. */
+static int meet_pools(struct srv_node_gateway *g, const struct cl_view *view, struct srv_error *error)
 {
-        struct srv_error error;
+        int rv, last = 0;
         unsigned i;
 
         for (i = 0; i < view->pool_count; i++) {
@@ -150,19 +159,21 @@ static void meet_pools(struct srv_node_gateway *g, const struct cl_view *view)
 
                 if (pool->bad || !pool->has_config || gateway_pool(g, pool->number) != NULL)
                         continue;
-                if (add_pool(g, pool, &error) == 0)
-                        continue;
-                if ((g->told >> pool->number & 1) == 0)
-                        srv_log(SRV_LOG_WARNING, "buckets of a pool cannot be served: %s", error.text);
-                g->told |= 1u << pool->number;
+                rv = add_pool(g, pool, error);
+                if (rv != 0 && (g->told >> pool->number & 1) == 0)
+                        srv_log(SRV_LOG_WARNING, "buckets of a pool cannot be served: %s", error->text);
+                g->told |= rv != 0 ? 1u << pool->number : 0;
+                last = rv != 0 ? rv : last;
         }
+        return last;
 }
 
 void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view, uint32_t here)
 {
+        struct srv_error error;
         unsigned i;
 
-        meet_pools(g, view);
+        (void)meet_pools(g, view, &error);
         for (i = 0; i < view->pool_count; i++) {
                 const struct cl_pool *pool = &view->pools[i];
                 struct gateway_pool *way = gateway_pool(g, pool->number);
@@ -180,7 +191,7 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
 {
         const struct srv_link_party party = {.party = cl_party(settings->number, CL_POOL_HOMES), .boot = boot, .format = &view->format};
         struct srv_node_gateway *g = calloc(1, sizeof(*g));
-        unsigned slots;
+        unsigned slots, i;
         int rv;
 
         if (g == NULL)
@@ -198,16 +209,28 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         if (rv == 0)
                 rv = open_first(g, cl_view_pool(view, CL_POOL), view->pool_count > 1, error);
         if (rv == 0)
-                srv_node_gateway_see(g, view, 0);
-        return rv;
+                rv = meet_pools(g, view, error);
+        if (rv != 0)
+                return rv;
+        for (i = 1; i < g->pool_count; i++)
+                serve_from(g, &g->pools[i]); /* it may have buckets whose entries are lost: until it answers, nobody says that they are not there */
+        srv_node_gateway_see(g, view, 0);
+        return 0;
 }
 
 bool srv_node_gateway_look(struct srv_node_gateway *g)
 {
         unsigned i;
 
-        for (i = 0; i < g->pool_count; i++)
-                srv_health_log_look(g->pools[i].log, g->pools[i].store, g->daemon.gateway);
+        for (i = 0; i < g->pool_count; i++) {
+                struct gateway_pool *way = &g->pools[i];
+                const struct eng_health *health = srv_health_log_look(way->log, way->store, g->daemon.gateway);
+
+                if (way->served || !health->ready)
+                        continue;
+                srv_log(SRV_LOG_INFO, "pool %u is new: buckets of it are served", way->number);
+                serve_from(g, way);
+        }
         return srv_loops_failed(&g->daemon.loops) == 0;
 }
 

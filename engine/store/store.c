@@ -2,7 +2,7 @@
  * store.c - opening and closing a store: which folders are drives of it, formatting, locks; and
  * what does not fit elsewhere.
  *
- * Runs before the loops and after them, but eng_store_start().
+ * Runs before the loops and after them, but eng_store_start(), and the opening of a home store: that touches no loop.
  */
 #include "engine/object/object.h"
 #include "engine/bucket/bucket.h"

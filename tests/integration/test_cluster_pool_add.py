@@ -33,7 +33,7 @@ def pools_ready(node):
 
 
 class Reader:
-    """Reads an object of the first pool again and again, at one node: who is served by it notices nothing."""
+    """Reads an object of the first pool, and the list of buckets, again and again, at one node: who is served by it notices nothing."""
 
     def __init__(self, s3):
         self.s3, self.reads, self.failed, self.ends = s3, 0, [], threading.Event()
@@ -43,6 +43,7 @@ class Reader:
         while not self.ends.wait(0.02) and self.reads < 10000:
             try:
                 assert self.s3.get_object(Bucket="before", Key="k")["Body"].read() == b"before"
+                assert [bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]] == ["before"]
             except (botocore.exceptions.ClientError, botocore.exceptions.HTTPClientError) as e:
                 self.failed.append(str(e))
             self.reads += 1
