@@ -6,7 +6,7 @@
 Three nodes of four folders, each on a machine that is a network namespace, with a member of etcd beside each. Four clients at each node write
 and read small and large objects one after the other, at that node alone. For each event: the longest time in which no client at all succeeded
 ("nobody"), and in which a single client did not ("one client"), of clients at nodes that nothing happened to; median over the times, the longest
-of them in parentheses. What was wanted is held against the median of "one client"; where that is more, but not more than when nothing happened, this
+of them in parentheses. What was wanted is held against the longest of "one client"; where that is more, but not more than when nothing happened, this
 machine cannot tell. Then the same while what was lost comes back.
 
 A machine dies with its link, so that no connection is reset, and with its member of etcd. Needs root, etcd, and loop mounts for the drives that die.
