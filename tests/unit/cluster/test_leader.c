@@ -48,6 +48,56 @@ static void test_another(void **state)
         end_leading(&b);
 }
 
+/* An epoch that is proposed before the leader knows that another has taken the key. */
+struct late {
+        struct leading *l;
+        _Alignas(8) uint8_t body[CL_EPOCH_MAX];
+        atomic_bool decided;
+};
+
+static void late_is_decided(void *arg)
+{
+        atomic_store(&((struct late *)arg)->decided, true);
+}
+
+static void propose_late(void *arg)
+{
+        struct late *late = arg;
+        const struct eng_cluster *cluster = cl_leader_cluster(late->l->leader);
+        const struct eng_buf *body = late->l->sf.store->coord->body;
+        struct fmt_epoch *epoch = (struct fmt_epoch *)late->body;
+        char key[CL_KEY_NAME_MAX];
+
+        assert_true(body->len <= sizeof(late->body));
+        memcpy(late->body, body->data, body->len);
+        epoch->number++;
+        cl_key_name(CLUSTER, CL_KEY_LEADER, POOL, key);
+        me_put(&etcd, key, "{}", 2);
+        cluster->propose(cluster->arg, late->body, body->len, late_is_decided, late);
+}
+
+/* R4: it is not decided, though nobody has made another epoch yet. */
+static void test_deposed(void **state)
+{
+        static struct leading a;
+        static struct late late = {.l = &a};
+        char key[CL_KEY_NAME_MAX];
+        int64_t config;
+
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        cl_key_name(CLUSTER, CL_KEY_CONFIG, POOL, key);
+        config = me_revision(&etcd, key);
+        on_loop(a.sf.loops[0], propose_late, &late);
+        WAIT_UNTIL(a.ended > 0);
+        usleep(200000);
+        assert_int_equal(me_revision(&etcd, key), config);
+        assert_false(late.decided);
+        end_leading(&a);
+}
+
 /* A node ends: nobody writes or reads, and it is noticed by pings alone. It comes back, and is a member again. */
 static void test_a_node_ends(void **state)
 {
@@ -180,6 +230,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
                 cmocka_unit_test(test_etcd), cmocka_unit_test(test_no_room),   cmocka_unit_test(test_hand_over),
+                cmocka_unit_test(test_deposed),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

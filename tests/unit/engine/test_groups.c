@@ -299,6 +299,51 @@ static void test_groups_for_themselves(void **state)
         sf_remove(&sf);
 }
 
+/*
+ * R5: a drive of the two that have a group is cut off while it is sent a record, and an epoch goes on without it. The record
+ * counts, but it lies on one drive: nobody is told that it was done.
+ */
+static void test_a_record_is_alone(void **state)
+{
+        static const struct eng_site sites[6] = {{1, 1}, {1, 1}, {2, 2}, {2, 2}, {3, 3}, {3, 3}};
+        unsigned i, unknown = 0;
+        uint64_t bucket;
+        struct sf sf;
+
+        make_store(&sf, 6, 2, 1, sites, &bucket);
+        sf.options.faults = "unreach:op=append,after=2,slot=2,ms=60000";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        for (i = 0; i < KEYS && unknown == 0; i++)
+                if (sf_put(&sf, 0, bucket, key_of(i), i, 200, true, NULL) == -EROFS && sf_get(&sf, 0, bucket, key_of(i), i, 200) == 0)
+                        unknown++;
+        assert_int_equal(unknown, 1);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* R5: with as many drives as there are data shards no object is taken that has shards; small ones are, where two drives have them. */
+static void test_no_shard_to_lose(void **state)
+{
+        static const struct eng_site sites[3] = {{1, 1}, {2, 2}, {3, 3}};
+        unsigned i, small = 0, large = 0;
+        uint64_t bucket;
+        struct sf sf;
+
+        make_store(&sf, 3, 2, 1, sites, &bucket);
+        sf_give(&sf, 0x3);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        for (i = 0; i < KEYS; i++) {
+                small += sf_put(&sf, 0, bucket, key_of(i), i, 100, true, NULL) == 0;
+                large += sf_put(&sf, 0, bucket, key_of(i), i, LARGE, true, NULL) != -EROFS;
+        }
+        assert_true(small > 0);
+        assert_int_equal(large, 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* What the newest epoch of each drive says, as it was when the drive was opened. */
 static void check_epochs(struct sf *sf, const struct eng_site *sites)
 {
@@ -434,7 +479,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_set),      cmocka_unit_test(test_nothing_is_lost),       cmocka_unit_test(test_one_machine),
                 cmocka_unit_test(test_a_node_is_lost), cmocka_unit_test(test_groups_for_themselves), cmocka_unit_test(test_no_code),
-                cmocka_unit_test(test_epochs_say_so), cmocka_unit_test(test_repairs_keep_apart), cmocka_unit_test(test_no_node_beside_one_machine),
+                cmocka_unit_test(test_epochs_say_so), cmocka_unit_test(test_repairs_keep_apart), cmocka_unit_test(test_a_record_is_alone), cmocka_unit_test(test_no_shard_to_lose), cmocka_unit_test(test_no_node_beside_one_machine),
         };
         const char *given = getenv("SEED");
 

@@ -668,28 +668,35 @@ static void test_epoch_unheard_of(void **state)
         assert_int_equal(sf_put(&hf.home, 0, bucket, "open", 4, 4 * LARGE, true, NULL), 0);
 }
 
-/* A drive is replaced while an upload is under way: what the record names has a proof. */
-static void test_replaced_drive(void **state)
+/* It fails, and another one has all of its shards. */
+static void replace_drive(unsigned slot)
 {
-        struct hf_upload u = {.size = 4 * LARGE, .follows = true};
         struct eng_hot_add_report added;
         uint64_t number;
         char path[256];
         unsigned i;
 
-        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
-        sf_ask(&leader, fail_drive, 2);
-        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+        sf_ask(&leader, fail_drive, slot);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & eng_bit(slot)) != 0; i++)
                 usleep(10000);
-        snprintf(path, sizeof(path), "%s/new", leader.root);
+        snprintf(path, sizeof(path), "%s/new%u", leader.root, slot);
         assert_int_equal(mkdir(path, 0755), 0);
-        assert_int_equal(eng_drive_hot_add(leader.store, 2, path, true, &number), 0);
+        assert_int_equal(eng_drive_hot_add(leader.store, slot, path, true, &number), 0);
         for (i = 0; i < 100 * WAIT_MOST; i++, usleep(10000))
                 if (eng_hot_add_read(leader.store, number, &added) == 0 && !added.running)
                         break;
         assert_int_equal(added.rv, 0);
         assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
         hf_follow(&hf);
+}
+
+/* A drive is replaced while an upload is under way: what the record names has a proof. */
+static void test_replaced_drive(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE, .follows = true};
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
+        replace_drive(2);
         u.commits = true;
         assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
@@ -753,12 +760,12 @@ static void home_id(uint8_t id[FMT_ID], uint16_t node, uint32_t boot)
         memcpy(id + 8, &counter, 8);
 }
 
-/* A part of one run on these slots. */
-static struct eng_buf *a_part(const uint8_t id[FMT_ID], uint32_t pg, unsigned k, const uint8_t slots[4])
+/* A part, or an object, of one run on these slots. */
+static struct eng_buf *a_value(uint8_t space, const uint8_t id[FMT_ID], uint32_t pg, unsigned k, const uint8_t slots[4])
 {
         uint8_t bytes[sizeof(struct fmt_part) + 4];
         struct fmt_part part = {.number = 1 | FMT_PART_NARROW, .k = (uint8_t)k, .m = 2, .runs = 1, .unit = 4096, .last_unit = 4096, .size = 8192};
-        struct eng_value_spec spec = {.space = FMT_SPACE_PART, .pg = pg, .size = 8192, .id = id, .parts = bytes, .parts_len = sizeof(bytes), .part_count = 1};
+        struct eng_value_spec spec = {.space = space, .pg = pg, .size = 8192, .id = id, .parts = bytes, .parts_len = sizeof(bytes), .part_count = 1};
 
         memcpy(part.id, id, FMT_ID);
         memcpy(bytes, &part, sizeof(part));
@@ -775,9 +782,32 @@ static int say_part(uint16_t node, uint32_t boot, uint32_t pg, unsigned k, uint8
         int rv;
 
         home_id(id, node, boot);
-        value = a_part(id, pg, k, slots);
+        value = a_value(FMT_SPACE_PART, id, pg, k, slots);
         assert_int_equal(eng_value_check(value->data, value->len), 0);
         call.put.value = (struct eng_str){(const char *)value->data, value->len};
+        rv = say(&call);
+        eng_buf_unref(value);
+        return rv;
+}
+
+/* An object on the first four slots, of which as many are proven. */
+static int say_object(uint32_t pg, unsigned proven)
+{
+        struct eng_call call = {.kind = ENG_CALL_PUT, .bucket = bucket, .key = {"liar", 4}};
+        struct eng_call_proof proofs[4];
+        struct eng_buf *value;
+        uint8_t id[FMT_ID];
+        unsigned i;
+        int rv;
+
+        home_id(id, 9, 3);
+        value = a_value(FMT_SPACE_OBJECT, id, pg, 2, (const uint8_t[]){0, 1, 2, 3});
+        assert_int_equal(eng_value_check(value->data, value->len), 0);
+        for (i = 0; i < 4; i++)
+                proofs[i] = (struct eng_call_proof){.slot = (uint16_t)i, .drive_key = leader.store->loops[0].view.drive_key[i] + (i >= proven)};
+        call.put.value = (struct eng_str){(const char *)value->data, value->len};
+        call.put.proofs = (const uint8_t *)proofs;
+        call.put.proof_count = 4;
         rv = say(&call);
         eng_buf_unref(value);
         return rv;
@@ -795,6 +825,8 @@ static void test_liars(void **state)
         assert_int_equal(say_part(9, 3, pg + 1, 2, 0, 1, 2, 3), -EINVAL);
         assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 2), -EINVAL); /* twice on a slot */
         assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 200), -EINVAL);
+        assert_int_equal(say_object(pg, 2), -EBUSY); /* R10: no shard of it could be lost */
+        assert_int_equal(say_object(pg, 3), 0);
         eng_name_bucket(&call.merge.from, "bucket");
         eng_name_bucket(&call.merge.to, "bucket");
         assert_int_equal(say(&call), -EPERM); /* the configuration: users and keys are there */
