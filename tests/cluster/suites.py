@@ -13,12 +13,14 @@ from tests.support.cluster import Cluster
 from tests.support.daemon import ROOT
 
 POOLS = 2
+# Those that make clusters of their own, ask no store at all, or need PyTorch, say nothing of a node.
+SUITES = ["tests/integration", "--ignore-glob=*/test_cluster*", "--ignore-glob=*/test_torch*", "--ignore-glob=*/test_policy_judge.py"]
 
 
 def run_at(cluster, node, arguments):
     """What pytest's last line says, and whether all passed."""
     env = dict(os.environ, MILLRACE_TEST_ENDPOINT=f"http://{cluster.access_key}:{cluster.secret_key}@127.0.0.1:{node.s3}")
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *(arguments or ["tests/integration"])]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *(arguments or SUITES)]
     with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as suites:
         last = ""
         for line in suites.stdout:
