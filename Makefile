@@ -305,7 +305,7 @@ check-rdma: $(VENV_PYTHON) programs wheel rdma-bin ## real verbs: a QEMU guest w
 rdma-speed: $(VENV_PYTHON) programs wheel rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest (root; SPEED_ARGS="--rounds 3 --ec 2+2")
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed $(SPEED_ARGS)"
-check-cluster: $(VENV_PYTHON) programs wheel fake-rdma ## the S3 suites at each of three nodes; then such nodes in network namespaces are killed, paused and cut off, and what clients saw is judged (root; MILLRACE_CLUSTER_SECONDS, 600)
+check-cluster: $(VENV_PYTHON) programs python fake-rdma ## the S3 suites at each of three nodes; then such nodes in network namespaces are killed, paused and cut off, and what clients saw is judged (root; MILLRACE_CLUSTER_SECONDS, 600)
 	tools/deps.sh --test --cluster
 	MILLRACE_BUILD=$(O) $(VENV_PYTHON) -m tests.cluster.suites
 	MILLRACE_BUILD=$(O) MILLRACE_CLUSTER_SECONDS=$${MILLRACE_CLUSTER_SECONDS:-600} $(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/cluster
