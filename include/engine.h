@@ -198,9 +198,10 @@ struct eng_error {
 
 /*
  * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be
- * opened. Blocking; called before the loops run, but for a home store (options->leader), which may be opened while they do. A drive that is missing or unusable by itself is
- * reported in health, not here, as long as the store can be identified: one with a damaged FORMAT,
- * other content, or a device that does not answer (within drive_wait_ms) is as one that is missing.
+ * opened. Blocking; called before the loops run, but for a home store (options->leader), which may
+ * be opened while they do. A drive that is missing or unusable by itself is reported in health, not
+ * here, as long as the store can be identified: one with a damaged FORMAT, other content, or a
+ * device that does not answer (within drive_wait_ms) is as one that is missing.
  * Two stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
  */
 int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error);
