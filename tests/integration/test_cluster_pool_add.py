@@ -6,7 +6,7 @@ import time
 import botocore.exceptions
 import pytest
 
-from tests.conftest import make_client
+from tests.integration.test_cluster import client as s3_of
 from tests.integration.test_cluster import when_it_can
 from tests.integration.test_cluster_grow import admin, restart, wait_new_folders
 from tests.support.cluster import Cluster, wait_until
@@ -21,10 +21,6 @@ def cluster():
         c.start()
         c.wait_serving()
         yield c
-
-
-def s3_of(cluster, node):
-    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key)
 
 
 def pools_ready(node):

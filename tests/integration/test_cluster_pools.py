@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from tests.conftest import make_client
+from tests.integration.test_cluster import client as s3_of
 from tests.integration.test_cluster import swap_etcd, wait_waits, when_it_can
 from tests.integration.test_cluster_grow import admin
 from tests.support.cluster import Cluster, Node, wait_until
@@ -79,10 +79,6 @@ def wait_whole(cluster, node, timeout=120):
 
 def members(pool):
     return [drive for drive in pool["pool"]["drives"] if drive["state"] != "removed"]
-
-
-def s3_of(cluster, node):
-    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key)
 
 
 def test_each_node_leads_one(cluster):

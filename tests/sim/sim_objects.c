@@ -238,7 +238,7 @@ static bool drives_open(const struct eng_store *store)
                         return false;
         if (eng_epoch_read(store->home->epoch, store->home->epoch_len, &info) != 0)
                 sim_fail("a home has an epoch that nobody can read");
-        away = (info.slots == 64 ? ~0ull : (1ull << info.slots) - 1) & ~info.gone & ~home_view(store->home)->up;
+        away = eng_all_slots(info.slots) & ~info.gone & ~home_view(store->home)->up;
         return (unsigned)__builtin_popcountll(away) <= store->m;
 }
 

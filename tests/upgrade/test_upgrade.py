@@ -9,7 +9,7 @@ from pathlib import Path
 import botocore.exceptions
 import pytest
 
-from tests.conftest import make_client
+from tests.integration.test_cluster import client as s3_of
 from tests.integration.test_cluster import when_it_can
 from tests.integration.test_cluster_grow import admin
 from tests.support.cluster import Cluster, wait_until
@@ -108,7 +108,7 @@ def upgrade(cluster, node):
 
 def test_node_by_node(cluster):
     nodes = list(cluster.nodes.values())
-    s3 = [make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key) for node in nodes]
+    s3 = [s3_of(cluster, node) for node in nodes]
     when_it_can(cluster, "a bucket is made", lambda: s3[0].create_bucket(Bucket="upgraded"))
     s3[0].create_bucket(Bucket="versions")
     s3[1].put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
