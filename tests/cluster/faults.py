@@ -16,6 +16,7 @@ CALM_SECONDS = 20
 EXIT_SECONDS = 60    # for a node that was asked to end
 SLOW_BITS, SLOW_MS = (2_000_000, 50_000_000), (20, 400)  # of a slow link: bits a second, and how long what waits there may wait
 BALLAST = "ballast"
+LARGEST_PIECE, SMALLEST_PIECE = 64 << 20, 64 << 10
 LEFT_BYTES = (0, 96 << 20)  # of a full file system: from nothing to more than the store needs to look for dead bytes
 TOGETHER = "two at once"
 FULL = "file system full"
@@ -125,18 +126,19 @@ def slow(fault):
 
 
 def fill(fault):
-    """Takes what is free but for some bytes, as the node goes on: what it writes meanwhile may be first."""
+    """Takes what is free but for some bytes, piece by piece, as the node goes on: what it writes meanwhile may be first, and memory may be less than the file system."""
     left = fault.random.choice((0, fault.random.randint(*LEFT_BYTES)))
     fault.detail = f"{left >> 20} MiB left"
     with open(fault.node.folder / BALLAST, "wb") as file:
         free = os.statvfs(fault.node.folder)
-        size = free.f_bavail * free.f_bsize - left
-        while size > 0:
+        at, end, piece = 0, free.f_bavail * free.f_bsize - left, LARGEST_PIECE
+        while at < end and piece >= SMALLEST_PIECE:
+            size = min(piece, end - at)
             try:
-                os.posix_fallocate(file.fileno(), 0, size)
-                return
+                os.posix_fallocate(file.fileno(), at, size)
+                at += size
             except OSError:
-                size -= 1 << 20
+                piece //= 2
 
 
 def make_room(fault):

@@ -28,8 +28,8 @@ SECONDS = float(os.environ.get("MILLRACE_CLUSTER_SECONDS", "100"))
 ONLY = [name for name in os.environ.get("MILLRACE_CLUSTER_FAULTS", "").split(",") if name]
 CLIENTS = 10
 BEFORE_SECONDS, AFTER_SECONDS = 3, 3      # of load without a fault
-MEMORY_SECONDS = 600                      # longer runs fill it
-NODE_BYTES = 3 << 30                      # of each node's file system in memory
+MEMORY_SECONDS = 600                      # longer runs are on disk
+NODE_BYTES = (1 << 30) + int(SECONDS) * (4 << 20)  # of each node's file system in memory
 WHOLE_SECONDS, ANSWER_SECONDS = 180, 60   # bounds of what must happen at the end
 KEPT = ROOT / "build/cluster"
 

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -80,6 +82,30 @@ func earliest(keys map[string][]operation) int64 {
 	return start
 }
 
+type verdict struct {
+	ops, part []operation // of the key; of a contradiction
+	result    porcupine.CheckResult
+}
+
+// judgeAll judges each key by itself, as many at once as there are processors.
+func judgeAll(names []string, keys map[string][]operation, patience time.Duration) []verdict {
+	verdicts := make([]verdict, len(names))
+	room := make(chan struct{}, runtime.NumCPU())
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Add(1)
+		go func(v *verdict, ops []operation) {
+			room <- struct{}{}
+			v.ops = settleSeen(ops)
+			v.result, v.part = judge(v.ops, patience)
+			<-room
+			all.Done()
+		}(&verdicts[i], keys[name])
+	}
+	all.Wait()
+	return verdicts
+}
+
 func run(from io.Reader, to io.Writer, patience time.Duration) int {
 	keys, count, err := readHistory(from)
 	if err != nil {
@@ -91,21 +117,17 @@ func run(from io.Reader, to io.Writer, patience time.Duration) int {
 		names = append(names, name)
 	}
 	sort.Strings(names)
+	verdicts := judgeAll(names, keys, patience)
 	start := earliest(keys)
 	wrong, undecided, unknown := 0, 0, 0
-	for _, name := range names {
-		ops := settleSeen(keys[name])
-		for i := range ops {
-			if ops[i].Outcome == outcomeUnknown {
-				unknown++
-			}
-		}
-		result, part := judge(ops, patience)
-		switch result {
+	for i, name := range names {
+		v := &verdicts[i]
+		unknown += len(v.ops) - len(withoutUnknown(v.ops))
+		switch v.result {
 		case porcupine.Illegal:
 			wrong++
 			fmt.Fprintf(to, "key %s: no order of these operations explains what their clients saw (seconds):\n", name)
-			show(to, part, ops, start)
+			show(to, v.part, v.ops, start)
 		case porcupine.Unknown:
 			undecided++
 			fmt.Fprintf(to, "key %s: undecided after %v\n", name, patience)

@@ -109,23 +109,23 @@ func check(ops []operation, first register, s *spare, patience time.Duration) po
 	return porcupine.CheckOperationsTimeout(model(first, s), history, patience)
 }
 
-// judge checks one key. Where no order of its operations explains what clients saw, it gives a small part of them that shows it.
+// judge checks one key, in at most some three times the patience. Where no order of its operations explains what clients saw, it
+// gives a small part of them that shows it.
 //
 // What is of unknown outcome and was never seen multiplies what has to be tried, above all where nothing can be found. So the
-// first look is without it, which is one of the things that may have been. Then windows of the history are tried, which are small.
-// Then it is spare: it happens only where something needs it, at once. Only then comes the whole.
+// first look is without it, which is one of the things that may have been. Then it is spare: it happens only where something
+// needs it, at once. Then windows of the history are tried, which are small. Only then comes the whole.
 func judge(ops []operation, patience time.Duration) (porcupine.CheckResult, []operation) {
 	if read := unwritten(ops); read != nil {
 		return porcupine.Illegal, read
 	}
-	if check(withoutUnknown(ops), register{}, nil, patience/4) == porcupine.Ok {
-		return porcupine.Ok, nil
+	for _, s := range []*spare{nil, spareOf(ops)} {
+		if check(withoutUnknown(ops), register{}, s, patience/4) == porcupine.Ok {
+			return porcupine.Ok, nil
+		}
 	}
-	if part := contradiction(ops); part != nil {
+	if part := contradiction(ops, patience); part != nil {
 		return porcupine.Illegal, part
-	}
-	if check(withoutUnknown(ops), register{}, spareOf(ops), patience) == porcupine.Ok {
-		return porcupine.Ok, nil
 	}
 	return check(ops, register{}, nil, patience), ops
 }

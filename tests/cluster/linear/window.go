@@ -15,11 +15,13 @@ const (
 
 var windowWidths = []int{30, 120, 480}
 
-// history is what windows are cut from.
+// history is what windows are cut from, until the deadline.
 type history struct {
-	ops     []operation // in the order of their calls
-	junk    int64       // from then on there may be values that nobody saw
-	deletes int64       // from then on there may be deletions that nobody knows of
+	ops     []operation // in the order of their calls, without those of unknown outcome
+	ends    []int64     // of each operation and those before it: the last return
+	end     time.Time
+	junk    int64 // from then on there may be values that nobody saw
+	deletes int64 // from then on there may be deletions that nobody knows of
 }
 
 // span is a part of a history in time, its ends included.
@@ -28,13 +30,17 @@ type span struct {
 }
 
 // window is what the history says about a span alone. It says less than the history: if there is no order for it, there
-// is none for the whole. Changes that reach over an end are of unknown outcome. Those whose outcome is unknown are not
-// among them. Instead, what they may do may happen at any time.
+// is none for the whole. Changes that reach over an end are of unknown outcome. Those whose outcome is unknown everywhere
+// are not among them. Instead, what they may do may happen at any time.
 func (h *history) window(s span) ([]operation, register) {
 	first := register{anything: s.from != math.MinInt64, vanishes: h.deletes <= s.to}
 	var out []operation
-	for _, op := range h.ops {
-		if op.Call > s.to || op.Return < s.from || op.Outcome == outcomeUnknown {
+	begin := sort.Search(len(h.ends), func(i int) bool { return h.ends[i] >= s.from })
+	for _, op := range h.ops[begin:] {
+		if op.Call > s.to {
+			break
+		}
+		if op.Return < s.from {
 			continue
 		}
 		whole := op.Call >= s.from && op.Return <= s.to
@@ -59,9 +65,14 @@ func contradict(ops []operation, first register) bool {
 	return check(ops, first, nil, windowPatience) == porcupine.Illegal
 }
 
-// contradiction finds a small part of a key's history for which there is no order, or nil.
-func contradiction(ops []operation) []operation {
-	h := history{ops: ops, junk: never, deletes: never}
+// contradiction finds a small part of a key's history for which there is no order, or nil: there is none, or not in the time given.
+func contradiction(ops []operation, patience time.Duration) []operation {
+	h := history{ops: withoutUnknown(ops), end: time.Now().Add(patience), junk: never, deletes: never}
+	last := int64(math.MinInt64)
+	for _, op := range h.ops {
+		last = max(last, op.Return)
+		h.ends = append(h.ends, last)
+	}
 	for _, op := range ops {
 		if op.Outcome == outcomeUnknown && op.Kind == kindPut {
 			h.junk = min(h.junk, op.Call)
@@ -70,9 +81,10 @@ func contradiction(ops []operation) []operation {
 		}
 	}
 	for _, width := range windowWidths {
-		for at := 0; at == 0 || at+width/2 < len(ops); at += width / 2 {
+		for at := 0; at < len(h.ops) && (at == 0 || at+width/2 < len(h.ops)) && time.Now().Before(h.end); at += width / 2 {
 			s := h.spanOf(at, width)
 			if h.contradicts(s) {
+				h.end = time.Now().Add(patience)
 				return h.smallest(s)
 			}
 		}
@@ -87,9 +99,7 @@ func (h *history) spanOf(at, width int) span {
 		s.from = math.MinInt64
 	}
 	for _, op := range h.ops[at:min(at+width, len(h.ops))] {
-		if op.Return != never {
-			s.to = max(s.to, op.Return)
-		}
+		s.to = max(s.to, op.Return)
 	}
 	return s
 }
@@ -118,15 +128,15 @@ func (h *history) smallest(s span) []operation {
 		s.from = begins[at-1]
 	}
 	ops, first := h.window(s)
-	ops = withoutEach(ops, first, (*operation).isRead)
-	return withoutEach(ops, first, func(op *operation) bool { return op.Outcome == outcomeUnknown })
+	ops = h.withoutEach(ops, first, (*operation).isRead)
+	return h.withoutEach(ops, first, func(op *operation) bool { return op.Outcome == outcomeUnknown })
 }
 
-func withoutEach(ops []operation, first register, idle func(op *operation) bool) []operation {
+func (h *history) withoutEach(ops []operation, first register, idle func(op *operation) bool) []operation {
 	if len(ops) > windowMost {
 		return ops
 	}
-	for i := len(ops) - 1; i >= 0; i-- {
+	for i := len(ops) - 1; i >= 0 && time.Now().Before(h.end); i-- {
 		if !idle(&ops[i]) {
 			continue
 		}
