@@ -24,6 +24,7 @@ from lib.machine import KIB, MIB, allow_many_files, machine, say
 from lib.nodes import SETTINGS, MillraceNodes, make_bucket
 from lib.tables import number, table, times
 from tests.cluster.network import missing
+from tests.cluster.nodes import LINK_PORT
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["--prefix", "s/", "--size", 4 * KIB]
@@ -115,10 +116,11 @@ class Growth:
         node = self.cluster.new_node()  # by the main thread: the kernel takes the end of the thread that starts it for ours
         self.cluster.pool_drives += self.cluster.drives
         number_ = node.machine
-        written = ("millrace_drive_written_bytes_total",)
+        self.cluster.network.count(number_, LINK_PORT)
         live = ("millrace_drive_log_live_bytes", "millrace_drive_data_live_bytes")
         self.event(f"node {number_} is added", lambda: self.cluster.cli(node, "admin", "cluster", "node", "add", str(number_), timeout=SETTLED_S),
-                   lambda before, after: (after.of_node(number_, *live), after.of_node(number_, *written)))
+                   lambda before, after: (after.of_node(number_, *live), self.cluster.network.counted(number_)))
+        say(f"    {Pool(self.cluster).of_node(number_, 'millrace_drive_written_bytes_total') / MIB:,.0f} MiB written to its drives")
 
     def moved_off(self, number_):
         rebuilt = "millrace_rebuilt_bytes_total"

@@ -4,6 +4,7 @@ Needs root. Namespaces of processes that are gone are removed when the next netw
 """
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -136,10 +137,20 @@ class Network:
         if done.returncode != 0:
             raise RuntimeError(f"tc qdisc {action}: {done.stderr.strip()}")
 
+    def count(self, machine, port):
+        """From now on counts what comes to a TCP port of a machine: counted()."""
+        self.nft(machine, "add table inet counted; add chain inet counted input { type filter hook input priority 0; }; "
+                          f"add rule inet counted input tcp dport {port} counter")
+
+    def counted(self, machine):
+        """Bytes of packets, their headers included; those of one that is sent in pieces once."""
+        return int(re.search(r"counter packets \d+ bytes (\d+)", self.nft(machine, "list table inet counted"))[1])
+
     def nft(self, machine, text):
         done = subprocess.run([*self.within(machine), "nft", text], capture_output=True, text=True, timeout=20, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"nft {text}: {done.stderr.strip()}")
+        return done.stdout
 
     def remove(self):
         """Processes in them must have ended, and no thread may be there."""
