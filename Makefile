@@ -251,10 +251,10 @@ power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 print-%:
 	$(info $($*))@:
 
-# What a target runs that `tools/deps.sh --build` does not install: where it is missing, one line says which group does.
 VENV_PYTHON := build/venv/bin/python
 $(VENV_PYTHON):
-	@echo "there is no $@: tools/deps.sh --test makes it" >&2; exit 1
+	tools/deps.sh --test
+# What else a target runs that `tools/deps.sh --build` does not install: where it is missing, one line says which group does.
 # $(call need,PROGRAM,GROUP)
 need = @command -v $(1) >/dev/null || { echo "$(1) is not installed: tools/deps.sh --$(2) installs it" >&2; exit 1; }
 deps: ## installs Debian packages and the Python environment (build/venv)
