@@ -15,13 +15,20 @@
 
 #define NAME_MAX_BYTES 64u
 
-static const struct {
+struct support_part {
         const char *name, *path;
-} parts[] = {
+};
+
+static const struct support_part parts[] = {
         {"support.json", "/admin/v1/support"}, {"info.json", "/admin/v1/info"},     {"drives.json", "/admin/v1/drives"},
         {"heal.json", "/admin/v1/heal"},       {"scrub.json", "/admin/v1/scrub"},   {"verify.json", "/admin/v1/verify"},
         {"trace.json", "/admin/v1/trace"},     {"lock-clock.json", "/admin/v1/lock-clock"},
         {"ready.json", "/health/ready"},       {"live.json", "/health/live"},       {"metrics.txt", "/metrics"},
+};
+/* Of each pool of a cluster, as its leader has them. */
+static const struct support_part pool_parts[] = {
+        {"info.json", "/admin/v1/info"},   {"drives.json", "/admin/v1/drives"}, {"heal.json", "/admin/v1/heal"},
+        {"scrub.json", "/admin/v1/scrub"}, {"verify.json", "/admin/v1/verify"}, {"metrics.txt", "/metrics/pool"},
 };
 
 static void support_remove_secret(char *text, size_t len, const char *secret)
@@ -33,26 +40,72 @@ static void support_remove_secret(char *text, size_t len, const char *secret)
                 memset(at, '*', secret_len);
 }
 
-/* Takes one part in; what it came to stands in the list of contents. An exit status. */
-static int support_add_part(struct cli_call *call, struct cli_archive *archive, const char *name, const char *path,
+static int support_add_reply(const struct cli_call *call, struct cli_archive *archive, const char *name, const char *path, struct mr_reply *reply,
+                             json_t *contents)
+{
+        support_remove_secret(reply->body, reply->body_len, call->settings.secret_key);
+        json_array_append_new(contents, json_pack("{s:s, s:s, s:i}", "name", name, "path", path, "status", reply->status));
+        return cli_archive_add(archive, name, reply->body, reply->body_len) == 0 ? CLI_OK : CLI_FAILED; /* writing says it */
+}
+
+/* Takes one part in; what it came to stands in the list of contents. query: as mr_admin()'s. An exit status. */
+static int support_add_part(struct cli_call *call, struct cli_archive *archive, const char *name, const char *path, const char *const *query,
                             json_t *contents)
 {
         struct mr_reply reply;
         struct mr_error err;
-        int status = CLI_OK;
+        int status;
 
-        if (mr_admin(call->client, "GET", path, NULL, &reply, &err) != 0) {
+        if (mr_admin(call->client, "GET", path, query, &reply, &err) != 0) {
                 json_array_append_new(contents, json_pack("{s:s, s:s}", "name", name, "missing", err.message));
                 return cli_failed(path, &err);
         }
-        support_remove_secret(reply.body, reply.body_len, call->settings.secret_key);
+        status = support_add_reply(call, archive, name, path, &reply, contents);
         if (reply.status == 403 || reply.status == 404) {
                 cli_error("%s: HTTP %d", path, reply.status);
                 status = CLI_FAILED;
         }
-        json_array_append_new(contents, json_pack("{s:s, s:s, s:i}", "name", name, "path", path, "status", reply.status));
-        if (cli_archive_add(archive, name, reply.body, reply.body_len) != 0)
-                status = CLI_FAILED; /* writing says it */
+        mr_reply_free(&reply);
+        return status;
+}
+
+static int support_add_pool(struct cli_call *call, struct cli_archive *archive, unsigned long long pool, json_t *contents)
+{
+        char name[NAME_MAX_BYTES], number[24];
+        const char *const query[] = {"pool", number, NULL};
+        int status = CLI_OK;
+
+        snprintf(number, sizeof(number), "%llu", pool);
+
+        for (size_t i = 0; i < sizeof(pool_parts) / sizeof(pool_parts[0]); i++) {
+                snprintf(name, sizeof(name), "pool-%llu-%s", pool, pool_parts[i].name);
+                if (support_add_part(call, archive, name, pool_parts[i].path, query, contents) != CLI_OK)
+                        status = CLI_FAILED;
+        }
+        return status;
+}
+
+/* What only a cluster has: its nodes, and each of its pools. A store of one machine answers 404. */
+static int support_add_cluster(struct cli_call *call, struct cli_archive *archive, json_t *contents)
+{
+        static const char path[] = "/admin/v1/cluster";
+        struct mr_reply reply;
+        struct mr_error err;
+        json_t *answer, *pool;
+        int status = CLI_OK;
+        size_t i;
+
+        if (mr_admin(call->client, "GET", path, NULL, &reply, &err) != 0)
+                return CLI_FAILED; /* as for the other parts, which said so */
+        answer = reply.status == 404 ? NULL : json_loadb(reply.body, reply.body_len, 0, NULL);
+        if (reply.status != 404)
+                status = support_add_reply(call, archive, "cluster.json", path, &reply, contents);
+        if (reply.status != 404 && support_add_part(call, archive, "nodes.json", "/admin/v1/nodes", NULL, contents) != CLI_OK)
+                status = CLI_FAILED;
+        json_array_foreach(json_object_get(answer, "pools"), i, pool)
+                if (support_add_pool(call, archive, cli_json_number(pool, "number"), contents) != CLI_OK)
+                        status = CLI_FAILED;
+        json_decref(answer);
         mr_reply_free(&reply);
         return status;
 }
@@ -76,8 +129,10 @@ static int make_bundle(struct cli_call *call, const char *folder, const char *wh
         int status = CLI_OK, rv = archive != NULL && contents != NULL ? 0 : -ENOMEM;
 
         for (size_t i = 0; rv == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
-                if (support_add_part(call, archive, parts[i].name, parts[i].path, contents) != CLI_OK)
+                if (support_add_part(call, archive, parts[i].name, parts[i].path, NULL, contents) != CLI_OK)
                         status = CLI_FAILED;
+        if (rv == 0 && support_add_cluster(call, archive, contents) != CLI_OK)
+                status = CLI_FAILED;
         if (rv == 0)
                 rv = take_contents(call, archive, when, contents);
         if (rv == 0)

@@ -341,13 +341,15 @@ static void show_heal(const json_t *pool, const char *of, struct amiss *amiss)
 {
         const json_t *heal = json_object_get(pool, "heal");
         unsigned long long below = cli_json_number(pool, "objects_below"), lost = cli_json_number(pool, "lost_objects"),
-                           seconds = cli_json_number(heal, "seconds_left");
+                           seconds = cli_json_number(heal, "seconds_left"), looked_at = cli_json_number(heal, "looked_at");
         char left[24], rate[24], pace[24], time_left[32] = "", lacking[AMISS_LINE - 40];
 
         if (below > 0)
                 fprintf(amiss->out, "redundancy %s", lacking_text(pool, lacking, sizeof(lacking)));
         else
                 fprintf(amiss->out, "redundancy no object is known to lack a shard");
+        if (looked_at > below)
+                fprintf(amiss->out, "; %llu lack none of those that were looked at", looked_at - below);
         if (cli_json_number(heal, "level") > 0)
                 fprintf(amiss->out, "; those that lack %llu are being rebuilt", (unsigned long long)cli_json_number(heal, "level"));
         fprintf(amiss->out, "%s\n", cli_json_true(heal, "surveyed") || !cli_json_true(heal, "running") ? "" : " (not all have been looked at)");

@@ -100,7 +100,7 @@ struct admin_answer srv_admin_ask_pool(const struct admin_request *request)
         if (!choose_pool(request, pools, count, &pool, &named))
                 return srv_admin_error(404, "NoSuchPool", "the cluster has no pool of that number");
         if (!named && count > 1 && strcmp(request->method, "POST") == 0)
-                return srv_admin_error(400, "PoolMissing", "the cluster has several pools: name one (pool=N)");
+                return srv_admin_error(400, "PoolMissing", "the cluster has several pools: name one (--pool N; in a call, pool=N)");
         return forward_to(request, pool);
 }
 
