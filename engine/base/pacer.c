@@ -93,7 +93,7 @@ uint64_t eng_pacer_share_wait(const struct eng_pacer_share *share, uint64_t now)
 
 void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)
 {
-        uint64_t now = lp_now(el->loop), seen = el->home.get_count - el->home.own_gets + el->home.id_counter /* each upload takes an id */ +
+        uint64_t now = lp_now(el->loop), seen = el->home.get_count - el->home.own_gets + el->home.id_counter - el->home.own_ids /* each upload takes an id */ +
                                                   el->leader.homes_calls;
 
         if (seen != el->home.clients_seen || !TAILQ_EMPTY(&el->home.puts))

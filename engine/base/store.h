@@ -210,6 +210,7 @@ struct eng_home_part {
         unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t own_gets;                 /* of those, the store's own */
+        uint64_t own_ids;                  /* of id_counter, the same */
         uint64_t clients_seen;             /* pacer.c's own */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (rebalance.c) */
         eng_mask cover_in, cover_back;     /* the view the cover below was made for */

@@ -183,6 +183,26 @@ unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t 
         return sum;
 }
 
+unsigned eng_place_worst(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned nodes)
+{
+        unsigned i, n, most, fullest, sum = 0;
+        eng_mask have = 0, left;
+
+        for (i = 0; domains != NULL && i < shards; i++)
+                if (drives[i] < ENG_DRIVES_MAX)
+                        have |= eng_bit(drives[i]);
+        for (; nodes > 0 && have != 0; nodes--, sum += most, have &= ~domains->node[fullest]) {
+                most = fullest = 0;
+                for (left = have; left != 0; left &= ~domains->node[i]) {
+                        i = (unsigned)__builtin_ctzll(left);
+                        n = (unsigned)__builtin_popcountll(have & domains->node[i]);
+                        fullest = n > most ? i : fullest;
+                        most = n > most ? n : most;
+                }
+        }
+        return sum;
+}
+
 /* ---- codes over nodes ------------------------------------------------------------------------ */
 
 static unsigned share_of_node(unsigned n, unsigned nodes)

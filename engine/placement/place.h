@@ -88,6 +88,8 @@ eng_mask eng_place_set(const uint16_t *order, unsigned count, eng_mask in, const
  * domains.
  */
 unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned m, unsigned nodes);
+/* Shards of the run that are lost with the `nodes` nodes that hold the most of them. 0 without domains. */
+unsigned eng_place_worst(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned nodes);
 
 /*
  * ---- codes over nodes

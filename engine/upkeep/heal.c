@@ -20,6 +20,7 @@
  */
 #include "engine/object/object.h"
 #include "engine/epoch/epoch.h"
+#include "engine/upkeep/rebuild.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine/walk/kept.h"
 #include "engine/upkeep/walk_worker.h"
@@ -490,7 +491,8 @@ static bool see_puts(struct eng_loop *el, void *arg, struct lp_msg *ack)
         uint8_t id[FMT_ID];
         uint64_t epoch;
 
-        if (eng_put_oldest(el, id, &epoch) && epoch < heal->drives.leaving_since)
+        if ((eng_put_oldest(el, id, &epoch) && epoch < heal->drives.leaving_since) ||
+            (eng_rebuild_oldest(el, id, &epoch) && epoch < heal->drives.leaving_since))
                 atomic_store(&heal->old_puts, true);
         return true;
 }

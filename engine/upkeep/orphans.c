@@ -23,6 +23,7 @@
  */
 #include "engine/base/pacer.h"
 #include "engine/object/object.h"
+#include "engine/upkeep/rebuild.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine_home.h"
 
@@ -586,14 +587,19 @@ static void ask_mark(struct eng_orphans *orphans)
 
 static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
-        struct eng_orphans *orphans = arg;
+        struct eng_made *bound = &((struct eng_orphans *)arg)->bounds[el->index], rebuild;
         uint8_t oldest[FMT_ID];
         uint64_t epoch;
 
         if (eng_put_oldest(el, oldest, &epoch))
-                eng_id_made(oldest, &orphans->bounds[el->index]);
+                eng_id_made(oldest, bound);
         else
-                eng_id_next(el, &orphans->bounds[el->index]);
+                eng_id_next(el, bound);
+        if (eng_rebuild_oldest(el, oldest, &epoch)) {
+                eng_id_made(oldest, &rebuild);
+                if (eng_made_before(&rebuild, bound))
+                        *bound = rebuild;
+        }
         return true;
 }
 

@@ -163,6 +163,15 @@ static int rebuild_verdict(const struct eng_rebuild *rebuild)
         return 0;
 }
 
+/* What was written under new ids, which no record that was sent names: as an upload that ends (I6). */
+static void discard_new(const struct eng_rebuild *rebuild)
+{
+        const struct eng_rebuild_plan *plan;
+
+        STAILQ_FOREACH(plan, &rebuild->plans, link)
+                eng_discard(rebuild->store, plan->id, rebuild->touched);
+}
+
 void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
 {
         struct eng_store *store = rebuild->store;
@@ -170,6 +179,8 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
 
         assert(eng_on_loop(rebuild->el) && !rebuild->ended);
         assert(atomic_load(&rebuild->discards_out) == 0);
+        if (rv != 0 && rebuild->anew && !rebuild->txn.appended && !store->stopping)
+                discard_new(rebuild);
         if (rv == 0)
                 rv = rebuild_verdict(rebuild); /* before the get is closed: what it reads is not given back until then, and with that forgotten */
         drop_slots(rebuild);
@@ -185,6 +196,27 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
         }
         rebuild->msg.run = came_home;
         lp_post(rebuild->home->loop, &rebuild->msg);
+}
+
+bool eng_rebuild_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch)
+{
+        const struct eng_rebuild *rebuild;
+        struct eng_made made, oldest;
+        bool any = false;
+
+        assert(eng_on_loop(el));
+        TAILQ_FOREACH(rebuild, &el->leader.rebuilds, link) {
+                if (!rebuild->anew)
+                        continue;
+                eng_id_made(rebuild->id, &made);
+                if (any && !eng_made_before(&made, &oldest))
+                        continue;
+                any = true;
+                oldest = made;
+                memcpy(id, rebuild->id, FMT_ID);
+                *epoch = rebuild->epoch;
+        }
+        return any;
 }
 
 /* What waits for its turn behind another one is none that others wait for. */

@@ -14,8 +14,8 @@
 #define NO_STRIPE UINT32_MAX
 
 /*
- * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for
- * which the record names none, else ENG_NO_DRIVE. held: of shards on drives that are being filled,
+ * One part that lacks shards, or is written anew. targets[run * (k+m) + shard]: the drive that is to
+ * have a shard for which the record names none, else ENG_NO_DRIVE. held: of shards on drives that are being filled,
  * those that are there already: words bits for each run and shard. part points into rebuild->value.
  */
 struct eng_rebuild_plan {
@@ -23,6 +23,7 @@ struct eng_rebuild_plan {
         struct eng_part part;
         uint64_t offset;               /* of the part in the object */
         bool wanted;                   /* something is to be written */
+        uint8_t id[FMT_ID];            /* of what is written: the part's; a new one if it is written anew */
         unsigned words;
         uint64_t *held;                /* NULL: it names no drive that is being filled */
         uint16_t targets[];
@@ -60,6 +61,8 @@ struct eng_rebuild {
         uint32_t ask_stripe;           /* in the run */
         struct eng_digest *digests;    /* by drive, the caller's; added to as shards are written */
         bool named_new;                /* a drive was found for a shard that had none: the record is to say so */
+        bool anew;                     /* the whole object is written once more, elsewhere, as another upload of the same bytes would be */
+        uint8_t id[FMT_ID];            /* of the value then; made before all others */
         struct eng_rebuild_plan *plan;    /* being written */
         struct era_code *code;         /* of that part */
         struct eng_rebuild_written written;
@@ -111,7 +114,10 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv);
 
 /* ---- rebuild_plan.c -------------------------------------------------------------------------- */
 
-/* A plan for each part of rebuild->value that lacks something. */
+/*
+ * A plan for each part of rebuild->value that lacks something; for each part of an object that lacks
+ * nothing, and would lie better elsewhere.
+ */
 int eng_rebuild_make_plans(struct eng_rebuild *rebuild);
 /*
  * Asks the drives that are being filled what they hold, drops plans of which nothing is to be

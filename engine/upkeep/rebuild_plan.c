@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SUPERSEDED_MOST 32768u /* values of a loop whose shards are to be given back: half of what there is room for */
+
 /* ---- which shards, and where to -------------------------------------------------------------- */
 
 static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
@@ -128,31 +130,196 @@ static bool has_bad(const struct eng_rebuild *rebuild, const struct eng_part *pa
         return false;
 }
 
-static int add_plan(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset)
+static struct eng_rebuild_plan *new_plan(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset)
 {
         size_t n = (size_t)part->head.runs * eng_rebuild_shards_of(part);
         struct eng_rebuild_plan *plan = calloc(1, sizeof(*plan) + n * sizeof(uint16_t));
+
+        if (plan == NULL)
+                return NULL;
+        plan->part = *part;
+        plan->offset = offset;
+        memcpy(plan->id, part->head.id, FMT_ID);
+        STAILQ_INSERT_TAIL(&rebuild->plans, plan, link);
+        return plan;
+}
+
+static int add_plan(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset)
+{
+        size_t n = (size_t)part->head.runs * eng_rebuild_shards_of(part);
+        struct eng_rebuild_plan *plan = new_plan(rebuild, part, offset);
         unsigned run;
 
         if (plan == NULL)
                 return -ENOMEM;
-        plan->part = *part;
-        plan->offset = offset;
         plan->words = (eng_stripes_per_run(part->head.k, part->head.unit) + 63) / 64;
-        plan->held = NULL;
         for (run = 0; run < part->head.runs; run++)
                 plan->wanted |= plan_run(rebuild, part, run, plan->targets + (size_t)run * eng_rebuild_shards_of(part));
         rebuild->named_new |= plan->wanted;
         plan->wanted |= has_bad(rebuild, part);
         if (names_filling(rebuild, part)) {
                 plan->held = calloc(n * plan->words + 1, sizeof(plan->held[0]));
-                if (plan->held == NULL) {
-                        free(plan);
+                if (plan->held == NULL)
                         return -ENOMEM;
-                }
         }
-        STAILQ_INSERT_TAIL(&rebuild->plans, plan, link);
         return 0;
+}
+
+/* ---- what lies too close ---------------------------------------------------------------------- */
+
+static void add_run(const struct eng_placement *map, const struct eng_part *part, const uint16_t *drives, uint64_t *close, unsigned *unsafe)
+{
+        const unsigned shards = eng_rebuild_shards_of(part), m = part->head.m;
+
+        *close += eng_place_violations(map->domains, drives, shards, m, map->may_fail);
+        *unsafe += eng_place_worst(map->domains, drives, shards, map->may_fail) > m;
+}
+
+/* Places a run of an object of that id. False: there is no drive for each shard. */
+static bool place_anew(const struct eng_store *store, const struct eng_placement *map, const uint8_t id[FMT_ID], const struct eng_part *part, unsigned run,
+                       eng_mask fit, uint16_t *drives)
+{
+        const uint16_t *order = eng_placement_order(map, eng_pg_of_run(store->pg_count, id, run));
+        const unsigned shards = eng_rebuild_shards_of(part);
+
+        return eng_place_shards(order, map->drives, fit, map->domains, shards, drives) == shards;
+}
+
+static void drives_of_run(const struct eng_part *part, unsigned run, uint16_t *drives)
+{
+        unsigned i;
+
+        for (i = 0; i < eng_rebuild_shards_of(part); i++)
+                drives[i] = (uint16_t)eng_rebuild_named(part, run, i);
+}
+
+void eng_rebuild_add_spread(const struct eng_store *store, const struct eng_placement *map, const struct eng_part *part, eng_mask fit,
+                            struct eng_rebuild_spread *spread)
+{
+        uint16_t drives[ERA_MAX_SHARDS];
+        uint64_t before;
+        unsigned run;
+
+        for (run = 0; map->domains != NULL && run < part->head.runs; run++) {
+                before = spread->close;
+                drives_of_run(part, run, drives);
+                add_run(map, part, drives, &spread->close, &spread->unsafe);
+                if (spread->close == before)
+                        continue;
+                if (!place_anew(store, map, part->head.id, part, run, fit, drives))
+                        drives_of_run(part, run, drives);
+                add_run(map, part, drives, &spread->close_then, &spread->unsafe_then);
+        }
+}
+
+bool eng_rebuild_may_move(const struct eng_name *name, const void *value, size_t len)
+{
+        size_t n;
+
+        if (eng_value_head(value)->size == 0)
+                return false;
+        /* The head of its key names a null version by the id of its value (V15). */
+        return name->data[0] == FMT_SPACE_OBJECT || (name->data[0] == FMT_SPACE_VERSION && eng_value_field(value, len, FMT_FIELD_VERSION, &n) != NULL);
+}
+
+static eng_mask fit_for_new(const struct eng_rebuild *rebuild)
+{
+        return rebuild->el->view.in & rebuild->el->view.up & ~rebuild->homeless & ~rebuild->filling;
+}
+
+/* There is room, its record will be taken, and what is superseded is given back as fast as it comes. */
+static bool has_time_to_move(const struct eng_rebuild *rebuild)
+{
+        const struct eng_view *view = &rebuild->el->view;
+
+        return view->map->domains != NULL && view->map->leaving == 0 && rebuild->filling == 0 && !atomic_load(&rebuild->store->full) &&
+               __builtin_popcountll(eng_speakers(view, rebuild->txn.pg) & view->up) >= 2 && rebuild->el->leader.deferred_count < SUPERSEDED_MOST;
+}
+
+/* It lacks nothing, as far as is known, and would survive elsewhere what it does not now. */
+static bool is_to_move(const struct eng_rebuild *rebuild)
+{
+        const struct eng_buf *value = rebuild->value;
+        struct eng_rebuild_spread spread = {.close = 0};
+        struct eng_part part;
+        size_t pos = 0;
+
+        if (!has_time_to_move(rebuild) || rebuild->bad_count > 0 || !eng_rebuild_may_move(&rebuild->name, value->data, value->len))
+                return false;
+        while (eng_value_next_part(value->data, value->len, &pos, &part) == 1) {
+                if (eng_rebuild_lack(&part, ~fit_for_new(rebuild)) > 0)
+                        return false;
+                eng_rebuild_add_spread(rebuild->store, rebuild->el->view.map, &part, fit_for_new(rebuild), &spread);
+        }
+        return spread.unsafe_then < spread.unsafe;
+}
+
+static void new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID])
+{
+        eng_new_id(rebuild->el, id);
+        rebuild->el->home.own_ids++;
+}
+
+/* Adds to how it lies now, and will. -EROFS: there are too few drives. */
+static int add_plan_anew(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset, struct eng_rebuild_spread *spread)
+{
+        const struct eng_placement *map = rebuild->el->view.map;
+        struct eng_rebuild_plan *plan = new_plan(rebuild, part, offset);
+        uint16_t drives[ERA_MAX_SHARDS];
+        unsigned run;
+
+        if (plan == NULL)
+                return -ENOMEM;
+        if (memcmp(part->head.id, eng_value_head(rebuild->value->data)->id, FMT_ID) == 0)
+                memcpy(plan->id, rebuild->id, FMT_ID);
+        else
+                new_id(rebuild, plan->id);
+        plan->wanted = true;
+        for (run = 0; run < part->head.runs; run++) {
+                uint16_t *targets = plan->targets + (size_t)run * eng_rebuild_shards_of(part);
+
+                if (!place_anew(rebuild->store, map, plan->id, part, run, fit_for_new(rebuild), targets))
+                        return -EROFS;
+                drives_of_run(part, run, drives);
+                add_run(map, part, drives, &spread->close, &spread->unsafe);
+                add_run(map, part, targets, &spread->close_then, &spread->unsafe_then);
+        }
+        return 0;
+}
+
+static void drop_plans(struct eng_rebuild *rebuild)
+{
+        struct eng_rebuild_plan *plan;
+
+        while ((plan = STAILQ_FIRST(&rebuild->plans)) != NULL) {
+                STAILQ_REMOVE_HEAD(&rebuild->plans, link);
+                eng_rebuild_free_plan(plan);
+        }
+}
+
+/*
+ * All of it is written once more, under ids that were never used: whatever can go wrong with an
+ * upload that takes the place of an object is known, and what is left of either is found.
+ */
+static int make_plans_anew(struct eng_rebuild *rebuild)
+{
+        struct eng_rebuild_spread spread = {.close = 0};
+        struct eng_part part;
+        uint64_t offset = 0;
+        size_t pos = 0;
+        int rv = 0;
+
+        rebuild->anew = rebuild->named_new = true;
+        rebuild->digests = NULL;
+        new_id(rebuild, rebuild->id);
+        while (rv == 0 && eng_value_next_part(rebuild->value->data, rebuild->value->len, &pos, &part) == 1) {
+                rv = add_plan_anew(rebuild, &part, offset, &spread);
+                offset += part.head.size;
+        }
+        if (rv == 0 && spread.unsafe_then < spread.unsafe)
+                return 0;
+        drop_plans(rebuild); /* racks are weighed, too: it would lie no better */
+        return rv == -EROFS ? 0 : rv;
 }
 
 int eng_rebuild_make_plans(struct eng_rebuild *rebuild)
@@ -168,6 +335,8 @@ int eng_rebuild_make_plans(struct eng_rebuild *rebuild)
                         rv = add_plan(rebuild, &part, offset);
                 offset += part.head.size;
         }
+        if (rv == 0 && STAILQ_EMPTY(&rebuild->plans) && is_to_move(rebuild))
+                rv = make_plans_anew(rebuild);
         return rv;
 }
 

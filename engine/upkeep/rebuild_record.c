@@ -39,7 +39,9 @@ static eng_mask written_in_vain(const struct eng_rebuild *rebuild, const struct 
         for (i = 0; i < n; i++)
                 if (plan->targets[i] != ENG_NO_DRIVE)
                         written |= eng_bit(plan->targets[i]);
-        return written & rebuild->touched & ~eng_part_drives(&plan->part) & ~named_by(rebuild->txn.old, plan->part.head.id);
+        if (!rebuild->anew)
+                written &= ~eng_part_drives(&plan->part);
+        return written & rebuild->touched & ~named_by(rebuild->txn.old, plan->id);
 }
 
 static void rebuild_discarded(struct eng_op *op)
@@ -68,7 +70,7 @@ static void discard_part(struct eng_rebuild *rebuild, const struct eng_rebuild_p
                 mo->op.flags = ENG_OP_RESERVE;
                 mo->op.epoch = view->epoch;
                 mo->op.done = rebuild_discarded;
-                memcpy(mo->op.discard.object_id, plan->part.head.id, FMT_ID);
+                memcpy(mo->op.discard.object_id, plan->id, FMT_ID);
                 atomic_fetch_add(&rebuild->discards_out, 1);
                 eng_drive_submit(rebuild->store->members[i].drive, &mo->op);
         }
@@ -106,6 +108,59 @@ static void written_for_nothing(struct eng_rebuild *rebuild, bool sure)
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
+static const struct eng_rebuild_plan *plan_of(const struct eng_rebuild *rebuild, const struct eng_part *part)
+{
+        const struct eng_rebuild_plan *plan;
+
+        STAILQ_FOREACH(plan, &rebuild->plans, link)
+                if (memcmp(plan->part.head.id, part->head.id, FMT_ID) == 0 && plan->part.head.runs == part->head.runs &&
+                    eng_rebuild_shards_of(&plan->part) == eng_rebuild_shards_of(part)) /* else another member's word, of another shape */
+                        return plan;
+        return NULL;
+}
+
+/* A slot that was written to has gone, or leaves: removals do not wait for what began before them for ever. */
+static bool targets_are_fit(const struct eng_rebuild *rebuild)
+{
+        const struct eng_view *view = &rebuild->txn.at->view;
+        unsigned i;
+
+        for (i = 0; i < rebuild->store->drive_count; i++)
+                if ((rebuild->touched & eng_bit(i)) && view->since[i] > rebuild->epoch)
+                        return false;
+        return (rebuild->touched & ~(view->in & view->up & ~eng_placement_homeless(view->map))) == 0;
+}
+
+/* The value as it is now, but for its ids and drives. NULL with *rv: -ENOENT if it is another one; -ESTALE. */
+static struct eng_buf *rebuild_renew(const struct eng_rebuild *rebuild, const struct eng_buf *now, int *rv)
+{
+        struct eng_buf *out = eng_buf_new(now->len);
+        struct fmt_value *head;
+        struct eng_part part;
+        size_t pos = 0, i;
+
+        *rv = out == NULL ? -ENOMEM : rebuild->replaced ? -ENOENT : targets_are_fit(rebuild) ? 0 : -ESTALE;
+        if (out != NULL)
+                memcpy(out->data, now->data, now->len);
+        while (*rv == 0 && eng_value_next_part(now->data, now->len, &pos, &part) == 1) {
+                const struct eng_rebuild_plan *plan = plan_of(rebuild, &part);
+
+                *rv = plan != NULL ? 0 : -ENOENT;
+                if (plan == NULL)
+                        break;
+                memcpy(out->data + (part.attrs - now->data) - sizeof(part.head) + offsetof(struct fmt_part, id), plan->id, FMT_ID);
+                for (i = 0; i < (size_t)part.head.runs * eng_rebuild_shards_of(&part); i++)
+                        eng_part_slot_set(out->data + (part.drives - now->data), part.width, i, plan->targets[i]);
+        }
+        if (*rv != 0) {
+                eng_buf_unref(out);
+                return NULL;
+        }
+        head = (struct fmt_value *)out->data;
+        memcpy(head->id, rebuild->id, FMT_ID);
+        return out;
+}
+
 /*
  * The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold
  * those parts any more, or they lack no drive.
@@ -122,20 +177,14 @@ static struct eng_buf *rebuild_patch(const struct eng_rebuild *rebuild, const st
                 return NULL;
         memcpy(out->data, now->data, now->len);
         while (eng_value_next_part(now->data, now->len, &pos, &part) == 1) {
-                const struct eng_rebuild_plan *plan;
+                const struct eng_rebuild_plan *plan = plan_of(rebuild, &part);
+                size_t at = (size_t)(part.drives - now->data), i, n = (size_t)part.head.runs * eng_rebuild_shards_of(&part);
 
-                STAILQ_FOREACH(plan, &rebuild->plans, link) {
-                        size_t at = (size_t)(part.drives - now->data), i, n = (size_t)part.head.runs * eng_rebuild_shards_of(&part);
-
-                        if (memcmp(plan->part.head.id, part.head.id, FMT_ID) != 0 || plan->part.head.runs != part.head.runs ||
-                            eng_rebuild_shards_of(&plan->part) != eng_rebuild_shards_of(&part)) /* another member's word, of another shape */
+                for (i = 0; plan != NULL && i < n; i++) {
+                        if (plan->targets[i] == ENG_NO_DRIVE || !eng_rebuild_is_homeless(rebuild, &part, 0, (unsigned)i))
                                 continue;
-                        for (i = 0; i < n; i++) {
-                                if (plan->targets[i] == ENG_NO_DRIVE || !eng_rebuild_is_homeless(rebuild, &part, 0, (unsigned)i))
-                                        continue;
-                                eng_part_slot_set(out->data + at, part.width, i, plan->targets[i]);
-                                patched++;
-                        }
+                        eng_part_slot_set(out->data + at, part.width, i, plan->targets[i]);
+                        patched++;
                 }
         }
         *rv = patched != 0 ? 0 : -ENOENT;
@@ -169,14 +218,14 @@ static void rebuild_looked_up(struct eng_txn *txn, int rv)
         struct fmt_value *head;
 
         assert(rebuild->patched == NULL);
-        if (rv == 0 && has_moved(rebuild, txn->old, &number)) {
+        if (rv == 0 && !rebuild->anew && has_moved(rebuild, txn->old, &number)) {
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, number);
                 eng_txn_lookup_newest(txn, 0, rebuild_looked_up);
                 return;
         }
         rebuild->replaced = rv == -ENOENT || (rv == 0 && memcmp(eng_value_head(txn->old->data)->id, eng_value_head(rebuild->value->data)->id, FMT_ID) != 0);
         if (rv == 0)
-                rebuild->patched = rebuild_patch(rebuild, txn->old, &rv);
+                rebuild->patched = (rebuild->anew ? rebuild_renew : rebuild_patch)(rebuild, txn->old, &rv);
         if (rv == -ENOENT) {
                 written_for_nothing(rebuild, sure);
                 return;
@@ -215,7 +264,7 @@ void eng_rebuild_record(struct eng_rebuild *rebuild)
         assert(rebuild->named_new && rebuild->in_flight == 0);
         rebuild->txn.prepare = rebuild_prepare;
         rebuild->txn.done = rebuild_recorded;
-        rebuild->txn.moves = true;
+        rebuild->txn.moves = !rebuild->anew;
         rebuild->txn.internal = true; /* objects of a bucket that is being closed are repaired like all others */
         eng_txn_submit(&rebuild->txn);
 }

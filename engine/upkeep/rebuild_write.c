@@ -4,6 +4,7 @@
  * store->pacer. The primary loop of the key.
  */
 #include "engine/object/object.h"
+#include "engine/upkeep/lost_objects.h"
 #include "engine/upkeep/rebuild_parts.h"
 #include "engine/record/stripe.h"
 
@@ -87,7 +88,7 @@ static void rebuild_write_shard(struct eng_rebuild *rebuild, void *slot, unsigne
         op->kind = ENG_OP_WRITE;
         op->epoch = rebuild->el->view.epoch;
         op->done = rebuild_written;
-        memcpy(op->write.object_id, part->head.id, FMT_ID);
+        memcpy(op->write.object_id, rebuild->plan->id, FMT_ID);
         op->write.stripe = rebuild->stripe;
         op->write.shard = (uint8_t)shard;
         op->write.k = part->head.k;
@@ -440,6 +441,10 @@ static int get_failed(struct eng_rebuild *rebuild, int rv)
                 return -EIO;
         if (rv == -EAGAIN || !eng_get_lost(rebuild->get, &at))
                 return rv;
+        if (rebuild->anew) { /* it lacks something after all, and stays where it is */
+                eng_lost_object_found(rebuild->el, &rebuild->name, eng_value_head(rebuild->value->data)->id, part->id, true);
+                return -ENODATA;
+        }
         rebuild->lost_stripe = (uint32_t)((at - rebuild->plan->offset) / ((uint64_t)part->k * part->unit));
         rebuild->restart = rebuild->lost_stripe != rebuild->stripe;
         return STEPPED;

@@ -155,7 +155,7 @@ static bool next_level(struct eng_walk_worker *worker)
 
         while (level > 0 && tour->left[level].len == 0)
                 level--;
-        if (level == 0)
+        if (tour->left[level].len == 0)
                 return false;
         tour->level = level;
         from = tour->left[level];

@@ -26,7 +26,7 @@ struct eng_walk_worker_order {
 
 /* What has come since it was last told. */
 struct eng_walk_worker_counts {
-        uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts, too_close;
+        uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts, too_close, moved_apart;
         uint64_t differing_names, repaired_names, undecided_names;
         uint64_t rebuilt_objects, rebuilt_bytes, written; /* written: of the walk alone */
         int64_t lacking[ENG_LACKS];    /* objects, as struct eng_heal_report's */
@@ -38,7 +38,7 @@ struct eng_walk_worker_tour {
         enum fmt_space space;          /* OBJECT: of plain objects, and then of versions: an object becomes a version, never the other way (V7) */
         bool versions;                 /* those */
         bool first;                    /* nothing was left out yet: the objects are gone through for the first time */
-        unsigned level;                /* objects that lack so many shards are being repaired: the most that was met, then fewer */
+        unsigned level;                /* objects that lack so many shards are being repaired: the most that was met, then fewer; 0: moved apart */
         struct eng_name at, to;        /* where it is, while another tour goes first */
         bool after;
         bool round;                    /* objects before the order's start are being walked */
@@ -54,6 +54,7 @@ struct eng_walk_worker_rebuild {
         uint64_t bytes;                /* of the shards it lacks */
         bool all;                      /* of the walk over all groups */
         uint32_t pg;                   /* that it was met in */
+        uint64_t apart;                /* shards that lie too close, and will not */
         unsigned lacks, stays;         /* shards that it lacks now, and when it has been repaired, by the drives that are out */
         bool first;                    /* begun when the object was met for the first time */
         unsigned tries;                /* how often it may be begun anew, what it knew having been overtaken */

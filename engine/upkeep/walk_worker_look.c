@@ -126,6 +126,7 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         r->failed_objects += n->failed_objects;
         r->waiting_parts += n->waiting_parts;
         r->too_close += n->too_close;
+        r->too_close -= n->moved_apart < r->too_close ? n->moved_apart : r->too_close;
         r->differing_names += n->differing_names;
         r->repaired_names += n->repaired_names;
         r->undecided_names += n->undecided_names;
@@ -199,22 +200,8 @@ struct lack {
         unsigned stays;                /* and once it is repaired: they are on a drive that is out and may come back */
         uint64_t bytes;                /* of those that can be given back */
         uint64_t too_close;            /* shards on nodes that hold more of their run than may be lost with them */
+        uint64_t apart;                /* of those, if it is written anew: so many fewer. It lacks nothing then */
 };
-
-static uint64_t too_close(const struct eng_placement *map, const struct eng_part *part)
-{
-        const unsigned shards = part->head.k + part->head.m;
-        uint16_t drives[ERA_MAX_SHARDS];
-        unsigned run, i;
-        uint64_t n = 0;
-
-        for (run = 0; map->domains != NULL && run < part->head.runs; run++) {
-                for (i = 0; i < shards; i++)
-                        drives[i] = (uint16_t)eng_part_slot(part, (size_t)run * shards + i);
-                n += eng_place_violations(map->domains, drives, shards, part->head.m, map->may_fail);
-        }
-        return n;
-}
 
 static unsigned more_of(unsigned a, unsigned b)
 {
@@ -227,7 +214,9 @@ static struct lack lack_of(const struct eng_walk_worker *worker, const struct en
         eng_mask homeless = worker->order->homeless, lost = ~(view->in & view->up) | worker->order->filling;
         eng_mask rebuildable = worker->order->filling | homeless;
         struct lack lack = {.most = 0};
+        struct eng_rebuild_spread spread = {.close = 0};
         struct eng_part part;
+        uint64_t all = 0;
         size_t pos = 0;
         unsigned n;
 
@@ -238,7 +227,14 @@ static struct lack lack_of(const struct eng_walk_worker *worker, const struct en
                 lack.stays = more_of(lack.stays, eng_rebuild_most_on(&part, lost & ~rebuildable));
                 lack.rebuildable |= n != 0 && eng_rebuild_lack(&part, rebuildable) > 0;
                 lack.bytes += n == 0 ? 0 : eng_rebuild_lack_bytes(&part, rebuildable);
-                lack.too_close += too_close(view->map, &part);
+                eng_rebuild_add_spread(worker->store, view->map, &part, ~(lost | homeless), &spread);
+                all += eng_rebuild_lack_bytes(&part, ~(eng_mask)0);
+        }
+        lack.too_close = spread.close;
+        if (lack.most == 0 && lack.now == 0 && worker->order->filling == 0 && view->map->leaving == 0 && spread.unsafe_then < spread.unsafe &&
+            eng_rebuild_may_move(&worker->walk->at, eng_entry_value(e), e->value_len)) {
+                lack.apart = spread.close > spread.close_then ? spread.close - spread.close_then : 1;
+                lack.bytes = all;
         }
         return lack;
 }
@@ -298,9 +294,13 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
         assert(!m->all || worker->out > 0);
         m->rebuild = NULL;
         worker->out -= m->all;
+        n->moved_apart += rv == 0 && bytes > 0 ? m->apart : 0;
         n->rebuilt_objects += is_done(rv) && bytes > 0;
         n->rebuilt_bytes += is_done(rv) ? bytes : 0;
-        if (m->all) {
+        if (m->all && m->apart != 0) { /* it lacks nothing: what comes to nothing is tried by the next day's walk, and holds up nobody */
+                n->done_objects += is_done(rv);
+                n->done_bytes += is_done(rv) ? m->bytes : 0;
+        } else if (m->all) {
                 n->written += bytes;
                 n->failed_objects += !is_done(rv) && rv != -ECANCELED;
                 n->done_objects += is_done(rv);
@@ -321,7 +321,7 @@ static void walk_worker_rebuilt(void *arg, int rv, struct eng_rebuild_written wr
         uint64_t bytes = written.bytes;
 
         if (rv == -ESTALE && m->tries > 0 && !m->worker->stop) { /* an epoch ended meanwhile, or a client was faster: it is read anew */
-                m->worker->counts.written += m->all ? bytes : 0;
+                m->worker->counts.written += m->all && m->apart == 0 ? bytes : 0;
                 m->tries--;
                 rv = start_rebuild(m);
                 if (rv == 0)
@@ -345,6 +345,7 @@ static bool begin_rebuild(struct eng_walk_worker *worker, uint32_t pg, const str
         m->worker = worker;
         m->name = worker->walk->at;
         m->bytes = lack->bytes;
+        m->apart = lack->apart;
         m->lacks = lack->now;
         m->stays = lack->stays;
         m->first = worker->all.first;
@@ -383,17 +384,18 @@ static void count_lack(struct eng_walk_worker *worker, const struct lack *lack, 
 static bool look_at_object(struct eng_walk_worker *worker, const struct lack *lack, const struct fmt_value *head)
 {
         struct eng_walk_worker_tour *tour = &worker->all;
-        bool rests = lack->most != 0 && eng_lost_object_rests(worker->el, head->id, LOST_RESTS * worker->took);
-        bool can = !rests && lack->most != 0 && lack->rebuildable && enough_drives(worker);
+        bool rests = (lack->most != 0 || lack->apart != 0) && eng_lost_object_rests(worker->el, head->id, LOST_RESTS * worker->took);
+        bool last = lack->apart != 0 && tour->first; /* when nothing is left that lacks something */
+        bool can = !rests && ((lack->most != 0 && lack->rebuildable) || lack->apart != 0) && enough_drives(worker);
         unsigned level = lack->most < ERA_MAX_M ? lack->most : ERA_MAX_M;
 
         if (can && tour->first && level > tour->level)
                 tour->level = level;
-        if (can && level == tour->level && !begin_rebuild(worker, head->pg, lack))
+        if (can && !last && level == tour->level && !begin_rebuild(worker, head->pg, lack))
                 return false;
         if (tour->first)
                 count_lack(worker, lack, can, rests);
-        if (can && level < tour->level && tour->left[level].len == 0)
+        if (can && (last || level < tour->level) && tour->left[level].len == 0)
                 tour->left[level] = worker->walk->at;
         return true;
 }

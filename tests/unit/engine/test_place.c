@@ -271,6 +271,34 @@ static void test_violations(void **state)
         }
 }
 
+/* What is lost with the fullest nodes: an eleven of 8+3 is no safer on nine nodes than on eight, and is on eleven. */
+static void test_worst(void **state)
+{
+        struct eng_site sites[22];
+        struct eng_domains d;
+        uint16_t order[22], drives[11];
+        unsigned i, nodes;
+
+        for (i = 0; i < 22; i++) {
+                sites[i] = (struct eng_site){.node = (uint16_t)(i % 11 + 1), .rack = 1};
+                order[i] = (uint16_t)i;
+        }
+        assert_true(eng_domains_make(&d, sites, 22));
+        for (nodes = 8; nodes <= 11; nodes++) {
+                eng_mask fit = 0;
+
+                for (i = 0; i < 22; i++)
+                        fit |= i % 11 < nodes ? eng_bit(i) : 0;
+                assert_int_equal(eng_place_shards(order, 22, fit, &d, 11, drives), 11);
+                assert_int_equal(eng_place_worst(&d, drives, 11, 1), nodes == 11 ? 1 : 2);
+                assert_int_equal(eng_place_worst(&d, drives, 11, 2), nodes == 11 ? 2 : nodes == 10 ? 3 : 4);
+                assert_int_equal(eng_place_worst(&d, drives, 11, 30), 11);
+        }
+        drives[0] = ENG_NO_DRIVE;
+        assert_int_equal(eng_place_worst(&d, drives, 11, 30), 10);
+        assert_int_equal(eng_place_worst(NULL, drives, 11, 2), 0);
+}
+
 /* Every set of `fail` nodes is lost, in turn: what the rules for codes say is left, is. */
 static void lose_nodes(struct pool *pool, unsigned k, unsigned m, unsigned fail)
 {
@@ -349,6 +377,7 @@ int main(void)
                 cmocka_unit_test(test_domains),
                 cmocka_unit_test(test_next),
                 cmocka_unit_test(test_violations),
+                cmocka_unit_test(test_worst),
                 cmocka_unit_test(test_codes_survive_nodes),
                 cmocka_unit_test(test_default_codes),
         };

@@ -1,0 +1,215 @@
+/*
+ * test_move_apart.c - objects that were written while a node was out: of what would not survive the next one each is written once
+ * more, apart (docs/design/upkeep.md, M1 to M7).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/store.h"
+#include "tests/lib/store_versions.h"
+#include "tests/lib/wait.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+#define DRIVES 9u
+#define ALL    0x1ffu
+#define LARGE  300000u
+#define OBJECTS 12u
+#define SHARDS  6u
+#define FRAME   81920u /* of a shard of LARGE, with its header */
+#define CLOSE  2u /* shards of one run, of six on two nodes of three drives each: two may be lost with a node */
+
+static const struct eng_site sites[DRIVES] = {{1, 1}, {1, 1}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, {3, 3}, {3, 3}, {3, 3}};
+static const struct eng_version null_version;
+
+static bool writable(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable;
+}
+
+static bool whole(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DRIVES && !h->healing && h->objects_below == 0;
+}
+
+/* Opens the store without the drives of the first node. */
+static void begin(struct sf *sf, uint64_t *bucket)
+{
+        sf_make(sf, DRIVES, 2);
+        sf->options.sites = sites;
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        sf_close(sf);
+        sf->options.sites = NULL; /* the epoch knows */
+        sf_give(sf, ALL & ~7u);
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, writable, NULL, 60));
+}
+
+/* The node is back. What is left too close. */
+static uint64_t back(struct sf *sf)
+{
+        static struct eng_heal_report now, last;
+
+        sf_give(sf, ALL);
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, whole, NULL, 60));
+        WAIT_UNTIL((eng_heal_read(sf->store, &now, &last), now.surveyed && !now.running));
+        return now.too_close;
+}
+
+/* Of shards, on all drives. */
+static uint64_t live_bytes(struct sf *sf)
+{
+        struct eng_health h;
+        uint64_t sum = 0;
+        unsigned i;
+
+        eng_health_read(sf->store, &h);
+        for (i = 0; i < h.drive_count; i++)
+                sum += h.drives[i].data_live_bytes;
+        return sum;
+}
+
+/* A discard that an epoch has refused waits for the next orphan collection: a few shards more are left for so long. */
+static bool is_swept(struct sf *sf, uint64_t live)
+{
+        uint64_t now = live_bytes(sf);
+
+        return now >= live && now < live + live / 10;
+}
+
+static struct eng_version put(struct sf *sf, uint64_t bucket, const char *key, uint64_t seed)
+{
+        static struct sv_entry entries[8];
+        struct eng_list_params params = {.bucket = bucket, .prefix = {key, strlen(key)}, .max = 8};
+        unsigned count;
+        bool more;
+
+        assert_int_equal(sf_put(sf, 0, bucket, key, seed, LARGE, true, NULL), 0);
+        assert_int_equal(sv_list(sf, &params, NULL, entries, &count, &more), 0);
+        assert_true(count > 0 && entries[0].latest);
+        return entries[0].version;
+}
+
+/* Parts of different sizes, one of them of several stripes. */
+static void put_parts(struct sf *sf, uint64_t bucket, const char *key, uint64_t seed, size_t size)
+{
+        struct eng_complete_part parts[3] = {{.number = 1}, {.number = 2}, {.number = 7}};
+        const size_t from[4] = {0, LARGE, LARGE + 6000000, size};
+        uint8_t id[ENG_ID_LEN];
+        unsigned i;
+
+        assert_int_equal(sf_upload(sf, bucket, key, id), 0);
+        for (i = 0; i < 3; i++)
+                assert_int_equal(sf_part(sf, i % 2, bucket, key, id, parts[i].number, seed, from[i], from[i + 1] - from[i], parts[i].id), 0);
+        assert_int_equal(sf_complete(sf, bucket, key, id, parts, 3), 0);
+}
+
+/* All kinds of objects: what they are is the same behind it. A null version, which the head of its key names by its id, stays. */
+static void test_kinds(void **state)
+{
+        const size_t size = LARGE + 6000000 + 1;
+        struct eng_version older, newer, only;
+        struct eng_deleted deleted;
+        uint64_t bucket, plain;
+        unsigned round;
+        bool existed;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        assert_int_equal(sf_bucket(&sf, "plain", &plain), 0);
+        assert_int_equal(sf_put(&sf, 0, plain, "object", 1, LARGE, false, NULL), 0);
+        put_parts(&sf, plain, "parts", 2, size);
+        assert_int_equal(sf_put(&sf, 0, plain, "small", 3, 10, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, plain, "empty", 4, 0, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 5, LARGE, true, NULL), 0);
+        sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+        older = put(&sf, bucket, "key", 6);
+        newer = put(&sf, bucket, "key", 7);
+        only = put(&sf, bucket, "only", 8);
+        for (round = 0; round < 2; round++) {
+                sf_close(&sf);
+                assert_int_equal(back(&sf), CLOSE); /* the null version's */
+                sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+                assert_int_equal(sf_get(&sf, 0, plain, "object", 1, LARGE), 0);
+                assert_int_equal(sf_get(&sf, 1, plain, "parts", 2, size), 0);
+                assert_int_equal(sf_get(&sf, 1, plain, "small", 3, 10), 0);
+                assert_int_equal(sf_get(&sf, 1, plain, "empty", 4, 0), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 7, LARGE), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, "key", &null_version, 5, LARGE), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, "key", &older, 6, LARGE), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, "key", &newer, 7, LARGE), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, "only", &only, 8, LARGE), 0);
+        }
+        /* what was moved is deleted as any other */
+        assert_int_equal(sv_delete(&sf, bucket, "key", &newer, &deleted), 0);
+        assert_int_equal(sv_delete(&sf, bucket, "key", &null_version, &deleted), 0);
+        assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 6, LARGE), 0);
+        assert_int_equal(sf_delete(&sf, 0, plain, "parts", &existed), 0);
+        assert_int_equal(sf_get(&sf, 0, plain, "parts", 2, size), -ENOENT);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+static void check(struct sf *sf, uint64_t bucket)
+{
+        char key[16];
+        unsigned i;
+
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "object%u", i);
+                assert_int_equal(sf_get(sf, i % 2, bucket, key, i, LARGE), 0);
+        }
+}
+
+/* A drive that takes no shards: what would be moved there stays as it is, nothing of the attempts is left, and nothing waits for it. */
+static void test_in_vain(void **state)
+{
+        static struct eng_heal_report now, last;
+        uint64_t bucket, live;
+        char key[16];
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket);
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "object%u", i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, i, LARGE, true, NULL), 0);
+        }
+        live = (uint64_t)OBJECTS * SHARDS * FRAME;
+        WAIT_UNTIL(live_bytes(&sf) == live);
+        assert_int_equal(live_bytes(&sf), live);
+        sf_close(&sf);
+        sf.options.faults = "again:op=write,slot=8";
+        assert_true(back(&sf) > 0);
+        eng_heal_read(sf.store, &now, &last);
+        assert_int_equal(now.failed_objects, 0);
+        assert_int_equal(now.todo_objects, OBJECTS);
+        assert_int_equal(now.too_close, (OBJECTS - now.done_objects) * CLOSE);
+        WAIT_UNTIL(is_swept(&sf, live));
+        assert_true(is_swept(&sf, live));
+        check(&sf, bucket);
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        assert_int_equal(back(&sf), 0);
+        WAIT_UNTIL(is_swept(&sf, live));
+        assert_true(is_swept(&sf, live));
+        check(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_kinds),
+                cmocka_unit_test(test_in_vain),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
