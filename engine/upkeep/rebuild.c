@@ -198,6 +198,12 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
         lp_post(rebuild->home->loop, &rebuild->msg);
 }
 
+void eng_rebuild_new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID])
+{
+        eng_new_id(rebuild->el, id);
+        rebuild->el->home.own_ids++;
+}
+
 bool eng_rebuild_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch)
 {
         const struct eng_rebuild *rebuild;

@@ -111,6 +111,8 @@ static inline unsigned eng_rebuild_named(const struct eng_part *part, unsigned r
 
 /* Lets go of all it has, and tells its caller. The rebuild may be freed when this returns. */
 void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv);
+/* One that no client has asked for: the pacer does not take it for an upload. */
+void eng_rebuild_new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID]);
 
 /* ---- rebuild_plan.c -------------------------------------------------------------------------- */
 

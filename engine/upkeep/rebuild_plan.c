@@ -254,12 +254,6 @@ static bool is_to_move(const struct eng_rebuild *rebuild)
         return spread.unsafe_then < spread.unsafe;
 }
 
-static void new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID])
-{
-        eng_new_id(rebuild->el, id);
-        rebuild->el->home.own_ids++;
-}
-
 /* Adds to how it lies now, and will. -EROFS: there are too few drives. */
 static int add_plan_anew(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset, struct eng_rebuild_spread *spread)
 {
@@ -273,7 +267,7 @@ static int add_plan_anew(struct eng_rebuild *rebuild, const struct eng_part *par
         if (memcmp(part->head.id, eng_value_head(rebuild->value->data)->id, FMT_ID) == 0)
                 memcpy(plan->id, rebuild->id, FMT_ID);
         else
-                new_id(rebuild, plan->id);
+                eng_rebuild_new_id(rebuild, plan->id);
         plan->wanted = true;
         for (run = 0; run < part->head.runs; run++) {
                 uint16_t *targets = plan->targets + (size_t)run * eng_rebuild_shards_of(part);
@@ -311,7 +305,7 @@ static int make_plans_anew(struct eng_rebuild *rebuild)
 
         rebuild->anew = rebuild->named_new = true;
         rebuild->digests = NULL;
-        new_id(rebuild, rebuild->id);
+        eng_rebuild_new_id(rebuild, rebuild->id);
         while (rv == 0 && eng_value_next_part(rebuild->value->data, rebuild->value->len, &pos, &part) == 1) {
                 rv = add_plan_anew(rebuild, &part, offset, &spread);
                 offset += part.head.size;
