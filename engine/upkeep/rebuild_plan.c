@@ -214,9 +214,11 @@ void eng_rebuild_add_spread(const struct eng_store *store, const struct eng_plac
 
 bool eng_rebuild_may_move(const struct eng_name *name, const void *value, size_t len)
 {
+        struct fmt_value head; /* a page's entries are not aligned */
         size_t n;
 
-        if (eng_value_head(value)->size == 0)
+        memcpy(&head, value, sizeof(head));
+        if (head.size == 0)
                 return false;
         /* The head of its key names a null version by the id of its value (V15). */
         return name->data[0] == FMT_SPACE_OBJECT || (name->data[0] == FMT_SPACE_VERSION && eng_value_field(value, len, FMT_FIELD_VERSION, &n) != NULL);

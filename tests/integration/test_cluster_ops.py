@@ -283,7 +283,8 @@ def test_doctor_looks_as_the_daemons_user(cluster):
 def test_support_bundle(cluster, tmp_path):
     """Of the node that is asked, its settings and messages; of the cluster all nodes, and each pool as its leader has it."""
     for node in cluster.nodes.values():
-        wait_until(lambda node=node: node.get("/health/ready", node.admin)[0] == 200, 60, f"{node.name} is ready", cluster.said)
+        wait_until(lambda node=node: (node.get("/health/ready", node.admin) or (0,))[0] == 200, 60, f"{node.name} is ready", cluster.said)
+        whole(cluster, node)
         made = tmp_path / f"{node.name}.tar.gz"
         code, said = millrace(cluster, node, "admin", "support-bundle", made)
         assert code == 0, said

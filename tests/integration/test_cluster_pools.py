@@ -1,5 +1,6 @@
 """A cluster of three nodes and three pools: each node leads one; what happens to the others when one is killed; what an operator sees."""
 import base64
+import contextlib
 import json
 import re
 import time
@@ -34,14 +35,22 @@ def reads_all(cluster, node):
         assert when_it_can(cluster, f"{name} is served", lambda name=name: s3.get_object(Bucket=name, Key="k")["Body"].read()) == name.encode()
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@contextlib.contextmanager
+def made():
     with Cluster(drives=3, pools=3) as c:
         for node in c.nodes.values():
             node.options.append(GIVE_BACK)
         c.start()
         c.wait_serving()
         make_buckets(c)
+        wait_in_turn(c)
+        wait_whole(c, c.nodes[1])
+        yield c
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with made() as c:
         yield c
 
 
@@ -82,7 +91,6 @@ def members(pool):
 
 
 def test_each_node_leads_one(cluster):
-    wait_in_turn(cluster)
     pools = wait_whole(cluster, cluster.nodes[3])
     assert {number: pool["leader_name"] for number, pool in pools.items()} == {1: "n1", 2: "n2", 3: "n3"}
     assert len({pool["pool"]["store"] for pool in pools.values()}) == 3
@@ -218,8 +226,13 @@ def test_etcd_is_lost_and_written_anew(cluster):
     reads_all(cluster, cluster.nodes[2])
 
 
-def test_a_node_comes_and_another_is_drained(cluster):
+def test_a_node_comes_and_another_is_drained():
     """Its folders are dealt among the pools, all of which the other leaves; the pools are led in the turn of those that are left."""
+    with made() as cluster:
+        come_and_drain(cluster)
+
+
+def come_and_drain(cluster):
     cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
     node = cluster.nodes[4] = Node(cluster, 4, 3, [GIVE_BACK])
     node.spawn()

@@ -660,8 +660,8 @@ def test_sigterm_finishes_what_runs():
             running.send(head + body[:1_000_000])
             time.sleep(0.2)
             daemon.signal(signal.SIGTERM)
-            daemon.wait_until(lambda: "stopping" in daemon.output(), 10, "to begin to stop")
-            assert daemon.admin_get("/health/ready")[0] == 503
+            daemon.wait_until(lambda: daemon.admin_get("/health/ready")[0] == 503, 10, "to begin to stop")
+            assert "stopping" in daemon.output()
             time.sleep(0.3)
             with pytest.raises((ConnectionRefusedError, ConnectionResetError, ConnectionClosed)):
                 with raw.connect(3) as late:

@@ -90,11 +90,12 @@ def test_it_answers_while_the_store_is_read_only(daemon):
         cli(daemon, "admin", "read-only", "off")
 
 
-def test_drives_that_are_away(daemon):
-    drive = json.loads(ask(daemon).body)["servers"][0]["drives"][1]
-    cli(daemon, "admin", "drive", "remove", 1)
-    daemon.wait_until(lambda: len(json.loads(ask(daemon).body)["servers"][0]["drives"]) == 3, 60, "to let the drive go")
-    info = json.loads(ask(daemon).body)
+def test_drives_that_are_away():
+    with Daemon(drives=4, ec="1+1").start() as daemon:
+        drive = json.loads(ask(daemon).body)["servers"][0]["drives"][1]
+        cli(daemon, "admin", "drive", "remove", 1)
+        daemon.wait_until(lambda: len(json.loads(ask(daemon).body)["servers"][0]["drives"]) == 3, 60, "to let the drive go")
+        info = json.loads(ask(daemon).body)
     assert drive["uuid"] not in [each["uuid"] for each in info["servers"][0]["drives"]] and info["backend"]["onlineDisks"] == 3
     assert [each["disk_index"] for each in info["servers"][0]["drives"]] == [0, 1, 2]
 

@@ -45,16 +45,16 @@ def test_no_name(irish):
 def test_a_request_for_the_wrong_region_is_told_the_right_one(irish):
     answer = irish.request("GET", "/", signer=irish.signer(region="us-east-1"))
     assert (answer.status, answer.code) == (400, "AuthorizationHeaderMalformed") and answer.xml.findtext("Region") == "eu-west-1", answer
-    irish.request("PUT", "/own-name", body=DOCUMENT.format("eu-west-1").encode())
-    answer = irish.request("HEAD", "/own-name/k", signer=irish.signer(region="us-east-1"))
+    irish.request("PUT", "/other-name", body=DOCUMENT.format("eu-west-1").encode())
+    answer = irish.request("HEAD", "/other-name/k", signer=irish.signer(region="us-east-1"))
     assert (answer.status, answer.headers.get("x-amz-bucket-region")) == (400, "eu-west-1"), answer
 
 
 def test_boto3_finds_the_region_by_itself(irish):
     """A client that was set up for another region signs again for the one that it is told, even by an answer without a document."""
-    irish.request("PUT", "/own-name", body=DOCUMENT.format("eu-west-1").encode())
-    irish.request("PUT", "/own-name/k", body=b"text")
+    irish.request("PUT", "/third-name", body=DOCUMENT.format("eu-west-1").encode())
+    irish.request("PUT", "/third-name/k", body=b"text")
     s3 = boto("s3", endpoint_url=f"http://{irish.host}:{irish.port}", region_name="us-east-1", aws_access_key_id=irish.access_key,
               aws_secret_access_key=irish.secret_key)
-    assert s3.head_object(Bucket="own-name", Key="k")["ContentLength"] == 4
-    assert s3.get_object(Bucket="own-name", Key="k")["Body"].read() == b"text"
+    assert s3.head_object(Bucket="third-name", Key="k")["ContentLength"] == 4
+    assert s3.get_object(Bucket="third-name", Key="k")["Body"].read() == b"text"

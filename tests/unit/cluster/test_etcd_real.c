@@ -511,7 +511,7 @@ static void test_never_decided(void **state)
         old = revision_of("never");
         proxy = proxy_of(FAKE_FORWARD_LATE);
         client = client_of_port(proxy->port);
-        assert_int_equal(cas_now(&asked, client, "never", old, "own", 500), CL_CAS_UNKNOWN);
+        assert_int_equal(cas_now(&asked, client, "never", old, "own", 4000), CL_CAS_UNKNOWN);
         assert_int_equal(asked.cas.now.mod_revision, old);
         cl_etcd_free(client);
         fake_stop(proxy);

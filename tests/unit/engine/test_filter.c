@@ -236,7 +236,7 @@ static void test_unreach(void **state)
         struct fx fx;
         unsigned i;
 
-        open_with(&fx, 1, "unreach:op=sync,ms=300");
+        open_with(&fx, 1, "unreach:op=sync,ms=3000");
         assert_int_equal(fx_put(&fx, "a", "1", 1), 0);
         fill_write(&op, slot, 9, 4096);
         assert_int_equal(fx_run(&fx, &op), 0);
@@ -246,7 +246,7 @@ static void test_unreach(void **state)
                 assert_int_equal(read_back(&fx, slot, 9, 4096), -EHOSTUNREACH);
                 assert_int_equal(fx_put(&fx, i == 0 ? "b" : "c", "2", 1), -EHOSTUNREACH);
         }
-        usleep(400000);
+        usleep(3100000);
         assert_true(fx_has(&fx, "a", "1", 1));
         assert_int_equal(read_back(&fx, slot, 9, 4096), 0);
         assert_int_equal(fx_put(&fx, "d", "3", 1), 0);

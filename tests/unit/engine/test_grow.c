@@ -320,13 +320,9 @@ static uint64_t lost_groups(struct eng_store *store, uint64_t arg)
 static void lose_groups(struct sf *sf)
 {
         uint64_t lost = 0;
-        unsigned i;
 
         sf_ask(sf, say_silent, 1u | 1u << 3 | 1u << 6);
-        for (i = 0; i < 3000 && lost == 0; i++) {
-                usleep(1000);
-                lost = sf_ask(sf, lost_groups, 0);
-        }
+        WAIT_UNTIL((lost = sf_ask(sf, lost_groups, 0)) != 0);
         assert_int_equal(lost, 1);
 }
 

@@ -76,7 +76,7 @@ static void take_in(struct sf *sf)
 {
         struct epoch_gate gate = {.sf = sf, .takes = BACK, .reaches = ALL, .without_tail = true};
 
-        sf->options.faults = "delay:op=scan,ms=500"; /* the gate stands there before */
+        sf->options.faults = "delay:op=scan,ms=3000"; /* the gate stands there before */
         start(sf);
         epoch_gate_put(&gate);
         assert_true(sf_wait_health(sf, writes_no_more, NULL, 60));

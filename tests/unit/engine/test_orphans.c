@@ -17,6 +17,7 @@
 
 #include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_versions.h"
+#include "tests/lib/wait.h"
 
 #define NAMES 40u
 #define MIB (1u << 20)
@@ -365,6 +366,8 @@ static void test_noncurrent_versions(void **state)
         sf_close(&sf);
         start(&sf, NULL, swept);
         usleep(3000000); /* the index has the discards */
+        if (count < ENG_IDS_MAX)
+                WAIT_UNTIL(count_ids(&sf) == count - swept);
         if (count < ENG_IDS_MAX)
                 assert_int_equal(count_ids(&sf), count - swept);
         read_versions(&sf, bucket, made, count);

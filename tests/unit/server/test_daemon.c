@@ -442,13 +442,14 @@ static void test_service_manager(void **state)
         struct daemon_fixture *f = *state;
         struct sockaddr_un addr = {.sun_family = AF_UNIX};
         int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+        bool told = false;
 
         path_in(f, "notify", addr.sun_path, sizeof(addr.sun_path));
         assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
         setenv("NOTIFY_SOCKET", addr.sun_path, 1);
         fx_start(f, ARGS("--format"));
-        usleep(50000);
-        assert_true(manager_got(fd, "READY=1"));
+        WAIT_UNTIL((told = manager_got(fd, "READY=1")));
+        assert_true(told);
         hang_up(f);
         assert_true(manager_got(fd, "RELOADING=1"));
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
