@@ -167,14 +167,23 @@ eng_mask eng_place_set(const uint16_t *order, unsigned count, eng_mask in, const
         return mask;
 }
 
-unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned m, unsigned nodes)
+/* None where it is not known which node a drive belongs to. */
+static eng_mask drives_with_shards(const struct eng_domains *domains, const uint16_t *drives, unsigned shards)
 {
-        unsigned i, n, allowed = m / nodes, sum = 0;
-        eng_mask have = 0, left;
+        eng_mask have = 0;
+        unsigned i;
 
         for (i = 0; domains != NULL && i < shards; i++)
                 if (drives[i] < ENG_DRIVES_MAX)
                         have |= eng_bit(drives[i]);
+        return have;
+}
+
+unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned m, unsigned nodes)
+{
+        eng_mask have = drives_with_shards(domains, drives, shards), left;
+        unsigned i, n, allowed = m / nodes, sum = 0;
+
         for (left = have; left != 0; left &= ~domains->node[i]) {
                 i = (unsigned)__builtin_ctzll(left);
                 n = (unsigned)__builtin_popcountll(have & domains->node[i]);
@@ -185,12 +194,9 @@ unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t 
 
 unsigned eng_place_worst(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned nodes)
 {
+        eng_mask have = drives_with_shards(domains, drives, shards), left;
         unsigned i, n, most, fullest, sum = 0;
-        eng_mask have = 0, left;
 
-        for (i = 0; domains != NULL && i < shards; i++)
-                if (drives[i] < ENG_DRIVES_MAX)
-                        have |= eng_bit(drives[i]);
         for (; nodes > 0 && have != 0; nodes--, sum += most, have &= ~domains->node[fullest]) {
                 most = fullest = 0;
                 for (left = have; left != 0; left &= ~domains->node[i]) {

@@ -204,6 +204,16 @@ void eng_rebuild_new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID])
         rebuild->el->home.own_ids++;
 }
 
+bool eng_rebuild_touched_anew(const struct eng_rebuild *rebuild, const struct eng_view *view)
+{
+        unsigned i;
+
+        for (i = 0; i < rebuild->store->drive_count; i++)
+                if ((rebuild->touched & eng_bit(i)) && view->since[i] > rebuild->epoch)
+                        return true;
+        return false;
+}
+
 bool eng_rebuild_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch)
 {
         const struct eng_rebuild *rebuild;

@@ -15,8 +15,9 @@
 
 /*
  * One part that lacks shards, or is written anew. targets[run * (k+m) + shard]: the drive that is to
- * have a shard for which the record names none, else ENG_NO_DRIVE. held: of shards on drives that are being filled,
- * those that are there already: words bits for each run and shard. part points into rebuild->value.
+ * have a shard for which the record names none, else ENG_NO_DRIVE. held: of shards on drives that
+ * are being filled, those that are there already: words bits for each run and shard. part points
+ * into rebuild->value.
  */
 struct eng_rebuild_plan {
         STAILQ_ENTRY(eng_rebuild_plan) link;
@@ -113,6 +114,8 @@ static inline unsigned eng_rebuild_named(const struct eng_part *part, unsigned r
 void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv);
 /* One that no client has asked for: the pacer does not take it for an upload. */
 void eng_rebuild_new_id(const struct eng_rebuild *rebuild, uint8_t id[FMT_ID]);
+/* A drive that was written to has come anew since: what it had taken may be lost. */
+bool eng_rebuild_touched_anew(const struct eng_rebuild *rebuild, const struct eng_view *view);
 
 /* ---- rebuild_plan.c -------------------------------------------------------------------------- */
 

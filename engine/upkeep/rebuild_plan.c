@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define SUPERSEDED_MOST 32768u /* values of a loop whose shards are to be given back: half of what there is room for */
+#define SUPERSEDED_BYTES (32u << 20)   /* ... and the bytes of their values: half, too */
 
 /* ---- which shards, and where to -------------------------------------------------------------- */
 
@@ -235,7 +236,8 @@ static bool has_time_to_move(const struct eng_rebuild *rebuild)
         const struct eng_view *view = &rebuild->el->view;
 
         return view->map->domains != NULL && view->map->leaving == 0 && rebuild->filling == 0 && !atomic_load(&rebuild->store->full) &&
-               __builtin_popcountll(eng_speakers(view, rebuild->txn.pg) & view->up) >= 2 && rebuild->el->leader.deferred_count < SUPERSEDED_MOST;
+               __builtin_popcountll(eng_speakers(view, rebuild->txn.pg) & view->up) >= 2 && rebuild->el->leader.deferred_count < SUPERSEDED_MOST &&
+               rebuild->el->leader.deferred_bytes < SUPERSEDED_BYTES;
 }
 
 /* It lacks nothing, as far as is known, and would survive elsewhere what it does not now. */

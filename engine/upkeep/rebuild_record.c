@@ -123,12 +123,8 @@ static const struct eng_rebuild_plan *plan_of(const struct eng_rebuild *rebuild,
 static bool targets_are_fit(const struct eng_rebuild *rebuild)
 {
         const struct eng_view *view = &rebuild->txn.at->view;
-        unsigned i;
 
-        for (i = 0; i < rebuild->store->drive_count; i++)
-                if ((rebuild->touched & eng_bit(i)) && view->since[i] > rebuild->epoch)
-                        return false;
-        return (rebuild->touched & ~(view->in & view->up & ~eng_placement_homeless(view->map))) == 0;
+        return !eng_rebuild_touched_anew(rebuild, view) && (rebuild->touched & ~(view->in & view->up & ~eng_placement_homeless(view->map))) == 0;
 }
 
 /* The value as it is now, but for its ids and drives. NULL with *rv: -ENOENT if it is another one; -ESTALE. */

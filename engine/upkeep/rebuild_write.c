@@ -346,13 +346,10 @@ void eng_rebuild_give_up(struct eng_rebuild *rebuild, int rv)
 /* Everything is written; now it is made durable, before a record may name it (I2). */
 static void sync_all(struct eng_rebuild *rebuild)
 {
-        unsigned i;
-
-        for (i = 0; i < rebuild->store->drive_count; i++)
-                if ((rebuild->touched & eng_bit(i)) && rebuild->el->view.since[i] > rebuild->epoch) {
-                        eng_rebuild_give_up(rebuild, -ESTALE); /* that drive was opened anew meanwhile */
-                        return;
-                }
+        if (eng_rebuild_touched_anew(rebuild, &rebuild->el->view)) {
+                eng_rebuild_give_up(rebuild, -ESTALE);
+                return;
+        }
         sync_drives(rebuild, rebuild->touched);
         if (rebuild->in_flight == 0)
                 written_all(rebuild); /* parts without bytes */

@@ -64,7 +64,7 @@ static void walk_worker_look_take_place(struct eng_walk_worker *worker)
                 return;
         if (all->space == FMT_SPACE_OBJECT)
                 place = worker->now == all ? worker->walk->at : all->at;
-        for (i = 0; i <= ERA_MAX_M; i++)
+        for (i = 1; i <= ERA_MAX_M; i++) /* what is to be moved lacks nothing */
                 earlier_from(start, &place, &all->left[i]);
         earlier_from(start, &place, &all->lacking);
         for (i = 0; i < ENG_WALK_WORKER_REBUILDS; i++)
@@ -294,6 +294,8 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
         assert(!m->all || worker->out > 0);
         m->rebuild = NULL;
         worker->out -= m->all;
+        if (m->apart != 0 && rv != 0) /* what was written of it is given back */
+                bytes = 0;
         n->moved_apart += rv == 0 && bytes > 0 ? m->apart : 0;
         n->rebuilt_objects += is_done(rv) && bytes > 0;
         n->rebuilt_bytes += is_done(rv) ? bytes : 0;

@@ -180,6 +180,19 @@ bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void
         return ok;
 }
 
+uint64_t sf_live_bytes(const struct sf *sf)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        uint64_t bytes = 0;
+        unsigned i;
+
+        eng_health_read(sf->store, h);
+        for (i = 0; i < h->drive_count; i++)
+                bytes += h->drives[i].data_live_bytes;
+        free(h);
+        return bytes;
+}
+
 bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
 {
         return !becomes(sf, fine, arg, seconds);

@@ -51,6 +51,8 @@ void sf_give(struct sf *sf, uint64_t slots);
 bool sf_wait_ready(struct sf *sf, unsigned seconds);
 /* The seconds are those of a quick machine: it waits longer where it must (wait.h). */
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
+/* Bytes of shards that are named, on all drives. */
+uint64_t sf_live_bytes(const struct sf *sf);
 /* For so long it does not become fine. */
 bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
 /* Asks the coordinator, on its loop. */

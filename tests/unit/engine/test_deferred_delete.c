@@ -73,18 +73,6 @@ static void *reader_run(void *arg)
         return NULL;
 }
 
-static uint64_t live_bytes(struct sf *sf)
-{
-        struct eng_health *h = malloc(sizeof(*h));
-        uint64_t live;
-
-        assert_non_null(h);
-        eng_health_read(sf->store, h);
-        live = h->drives[0].data_live_bytes;
-        free(h);
-        return live;
-}
-
 /*
  * A GET's lookup has found the object, and the answer is still on its way when the object is
  * deleted. The GET gets all its bytes. Another object that was deleted after it, and that nobody
@@ -105,7 +93,7 @@ static void test_lookup_of_before(void **state)
                              eng_pg_of_key(sf.store->pg_count, reader.bucket, "other", 5));
         assert_int_equal(sf_put(&sf, 0, reader.bucket, "read", 1, SIZE, true, NULL), 0);
         assert_int_equal(sf_put(&sf, 0, reader.bucket, "other", 2, SIZE, true, NULL), 0);
-        WAIT_UNTIL(live_bytes(&sf) >= 2 * SIZE);
+        WAIT_UNTIL(sf_live_bytes(&sf) >= 2 * SIZE);
 
         late.inner = sf.store->members[0].drive;
         late.drive = *late.inner;
@@ -120,13 +108,13 @@ static void test_lookup_of_before(void **state)
 
         assert_int_equal(sf_delete(&sf, 0, reader.bucket, "read", &existed), 0);
         assert_int_equal(sf_delete(&sf, 0, reader.bucket, "other", &existed), 0);
-        WAIT_UNTIL(live_bytes(&sf) < 2 * SIZE);
-        assert_in_range(live_bytes(&sf), SIZE, 2 * SIZE - 1);
+        WAIT_UNTIL(sf_live_bytes(&sf) < 2 * SIZE);
+        assert_in_range(sf_live_bytes(&sf), SIZE, 2 * SIZE - 1);
         lp_post(sf.loops[0], &late.msg);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(reader.rv, 0);
-        WAIT_UNTIL(live_bytes(&sf) < SIZE);
-        assert_in_range(live_bytes(&sf), 0, SIZE - 1);
+        WAIT_UNTIL(sf_live_bytes(&sf) < SIZE);
+        assert_in_range(sf_live_bytes(&sf), 0, SIZE - 1);
         atomic_store(&sf.store->members[0].drive, late.inner);
         sf_close(&sf);
         sf_remove(&sf);

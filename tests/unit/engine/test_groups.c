@@ -251,22 +251,12 @@ static unsigned too_close(const struct sf *sf, const struct eng_domains *domains
         return n;
 }
 
-static uint64_t live_bytes(const struct eng_health *h)
-{
-        uint64_t sum = 0;
-        unsigned i;
-
-        for (i = 0; i < h->drive_count; i++)
-                sum += h->drives[i].data_live_bytes;
-        return sum;
-}
-
 static uint64_t as_many_live;
 
 /* A discard that an epoch has refused waits for the next orphan collection: a few shards more are left for so long. */
 static bool whole_and_swept(const struct eng_health *h, void *arg)
 {
-        return whole(h, NULL) && live_bytes(h) < as_many_live + as_many_live / 10;
+        return whole(h, NULL) && sf_live_bytes(arg) < as_many_live + as_many_live / 10;
 }
 
 /*
@@ -280,7 +270,6 @@ static void test_a_node_is_lost(void **state)
         struct eng_domains domains;
         uint64_t bucket, node;
         struct eng_view view;
-        struct eng_health h;
         struct sf sf;
         unsigned i;
 
@@ -288,8 +277,7 @@ static void test_a_node_is_lost(void **state)
         make_store(&sf, 9, 0, 0, sites, &bucket);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, whole, NULL, 60));
-        eng_health_read(sf.store, &h);
-        as_many_live = live_bytes(&h);
+        as_many_live = sf_live_bytes(&sf);
         sf_close(&sf);
         for (node = 0; node < 3; node++) {
                 sf_give(&sf, 0x1ff & ~(7ull << 3 * node));
@@ -309,7 +297,7 @@ static void test_a_node_is_lost(void **state)
                 sf_close(&sf);
                 sf_give(&sf, 0x1ff); /* it catches up */
                 assert_int_equal(sf_open(&sf, false), 0);
-                assert_true(sf_wait_health(&sf, whole_and_swept, NULL, 60));
+                assert_true(sf_wait_health(&sf, whole_and_swept, &sf, 60));
                 eng_heal_read(sf.store, &now, &last);
                 assert_int_equal(now.too_close, 0);
                 assert_int_equal(now.done_objects, KEYS / 2);

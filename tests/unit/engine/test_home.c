@@ -596,35 +596,19 @@ static void test_incarnation(void **state)
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
 }
 
-static uint64_t held_ids(struct eng_store *store, uint64_t arg)
-{
-        struct eng_health *h = calloc(1, sizeof(*h));
-        uint64_t bytes = 0;
-        unsigned i;
-
-        eng_health_read(store, h);
-        for (i = 0; i < h->drive_count; i++)
-                bytes += h->drives[i].data_live_bytes;
-        free(h);
-        return bytes;
-}
-
 /* Its shards are discarded, by the leader. */
 static void test_aborted(void **state)
 {
         struct hf_upload u = {.size = 4 * LARGE};
-        uint64_t before = sf_ask(&leader, held_ids, 0);
-        unsigned i;
+        uint64_t before = sf_live_bytes(&leader);
 
         assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
-        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) < before + LARGE; i++)
-                usleep(10000);
-        assert_true(sf_ask(&leader, held_ids, 0) >= before + LARGE);
+        WAIT_UNTIL(sf_live_bytes(&leader) >= before + LARGE);
+        assert_true(sf_live_bytes(&leader) >= before + LARGE);
         u.aborts = true;
         assert_int_equal(hf_upload_go(&hf, bucket, &u, u.at), 0);
-        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) > before; i++)
-                usleep(10000);
-        assert_int_equal(sf_ask(&leader, held_ids, 0), before);
+        WAIT_UNTIL(sf_live_bytes(&leader) <= before);
+        assert_int_equal(sf_live_bytes(&leader), before);
 }
 
 static uint64_t fail_drive(struct eng_store *store, uint64_t slot)

@@ -62,23 +62,10 @@ static uint64_t back(struct sf *sf)
         return now.too_close;
 }
 
-/* Of shards, on all drives. */
-static uint64_t live_bytes(struct sf *sf)
-{
-        struct eng_health h;
-        uint64_t sum = 0;
-        unsigned i;
-
-        eng_health_read(sf->store, &h);
-        for (i = 0; i < h.drive_count; i++)
-                sum += h.drives[i].data_live_bytes;
-        return sum;
-}
-
 /* A discard that an epoch has refused waits for the next orphan collection: a few shards more are left for so long. */
 static bool is_swept(struct sf *sf, uint64_t live)
 {
-        uint64_t now = live_bytes(sf);
+        uint64_t now = sf_live_bytes(sf);
 
         return now >= live && now < live + live / 10;
 }
@@ -182,8 +169,8 @@ static void test_in_vain(void **state)
                 assert_int_equal(sf_put(&sf, i % 2, bucket, key, i, LARGE, true, NULL), 0);
         }
         live = (uint64_t)OBJECTS * SHARDS * FRAME;
-        WAIT_UNTIL(live_bytes(&sf) == live);
-        assert_int_equal(live_bytes(&sf), live);
+        WAIT_UNTIL(sf_live_bytes(&sf) == live);
+        assert_int_equal(sf_live_bytes(&sf), live);
         sf_close(&sf);
         sf.options.faults = "again:op=write,slot=8";
         assert_true(back(&sf) > 0);

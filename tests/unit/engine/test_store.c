@@ -688,21 +688,10 @@ static void run_held(struct held *held, void (*run)(struct lp_msg *msg))
                 usleep(1000);
 }
 
-static uint64_t live_bytes(struct sf *sf)
-{
-        struct eng_health *h = malloc(sizeof(*h));
-        uint64_t live;
-
-        eng_health_read(sf->store, h);
-        live = h->drives[0].data_live_bytes;
-        free(h);
-        return live;
-}
-
 static bool comes_down_to(struct sf *sf, uint64_t least, uint64_t most, unsigned ms)
 {
         for (; ms > 0; ms -= 20) {
-                if (live_bytes(sf) >= least && live_bytes(sf) <= most)
+                if (sf_live_bytes(sf) >= least && sf_live_bytes(sf) <= most)
                         return true;
                 usleep(20000);
         }
@@ -729,7 +718,7 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         assert_int_equal(sf_put(&sf, 0, held.bucket, "other", 4, some, true, NULL), 0);
         assert_true(comes_down_to(&sf, size, 2 * size - 1, 20000)); /* the one that nobody reads is gone */
         sleep(3);                                                   /* longer than dead shards are waited with */
-        assert_true(live_bytes(&sf) >= size + 2 * some);
+        assert_true(sf_live_bytes(&sf) >= size + 2 * some);
         run_held(&held, let_go);
         assert_true(comes_down_to(&sf, 2 * some, size - 1, 20000));
         end(&sf);
