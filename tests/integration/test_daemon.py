@@ -18,6 +18,7 @@ from tests.support.daemon import CLI, PATIENCE, PROGRAM, Daemon, mortal, run_dae
 from tests.support.expect import keys_of, read, refused
 from tests.support.ports import free_row
 from tests.support.s3raw import UNSIGNED, ConnectionClosed
+from tests.support.waits import eventually, metric
 
 MIB = 1 << 20
 pytestmark = pytest.mark.daemon
@@ -658,7 +659,7 @@ def test_sigterm_finishes_what_runs():
         head, body = raw.build("PUT", "/drain/k", body=b"x" * 2_000_000, payload=UNSIGNED)
         with raw.connect() as running, raw.connect() as idle:
             running.send(head + body[:1_000_000])
-            time.sleep(0.2)
+            eventually(lambda: metric(daemon, "millrace_changes_active") == 1)
             daemon.signal(signal.SIGTERM)
             daemon.wait_until(lambda: daemon.admin_get("/health/ready")[0] == 503, 10, "to begin to stop")
             assert "stopping" in daemon.output()

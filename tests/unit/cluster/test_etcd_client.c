@@ -201,7 +201,7 @@ static void test_refused_connections(void **state)
         cl_etcd_free(etcd);
         etcd = client_with(&options, "http", ports, 2);
         ask_put(&asked, &op, "a", "x");
-        asked.request.deadline = lp_clock() + 300 * MS;
+        asked.request.deadline = lp_clock() + 2000 * MS;
         assert_int_equal(ask(&asked, etcd), CL_FAILED_SURE);
         assert_int_equal(asked.request.error, -EHOSTUNREACH);
         asked_free(&asked);

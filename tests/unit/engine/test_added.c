@@ -77,7 +77,7 @@ static void add_up_to_the_end(struct sf *sf, uint64_t reaches)
         char root[128];
         uint64_t number;
 
-        sf->options.faults = "delay:op=scan,ms=300"; /* the gate stands before the new drive when that is compared */
+        sf->options.faults = "delay:op=scan,ms=1000"; /* the gate stands before the new drive when that is compared */
         assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_health(sf, so_whole, NULL, 60));
         epoch_gate_put(&gate);
@@ -112,7 +112,7 @@ static void test_end_that_reached_one_drive(void **state)
         sf_close(&sf);
         add_up_to_the_end(&sf, 0x01);
         so_move(&sf, AWAY, true);
-        sf.options.faults = "delay:op=scan,ms=300"; /* the drive is not in before it was looked at */
+        sf.options.faults = "delay:op=scan,ms=1000"; /* the drive is not in before it was looked at */
         start(&sf, goes_on);
         assert_true(sf_wait_health(&sf, is_adding, NULL, 1));
         so_check(&sf, bucket, &e);

@@ -288,7 +288,7 @@ static void test_flood(void **state)
         lp_post(leader.store->coord_loop->loop, &blocking);
         sem_wait_or_fail(&blocked);
         on_loop(liar.lp[0], raw_flood, peer);
-        for (i = 0; i < 2000 && atomic_load(&turned_away) < FLOOD / 2; i++) {
+        for (i = 0; i < WAIT_MOST * 1000 && atomic_load(&turned_away) < FLOOD / 2; i++) {
                 bytes = rem_home_server_bytes(server);
                 most = bytes > most ? bytes : most;
                 usleep(1000);

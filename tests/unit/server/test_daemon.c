@@ -512,7 +512,7 @@ static void test_second_signal(void **state)
         fx_start(f, ARGS("--format"));
         assert_int_equal(s3_call(f, "PUT", "/bucket", NULL), 200);
         fd = begin_upload(f);
-        usleep(200000);
+        WAIT_UNTIL(admin_get(f, "/metrics") == 200 && strstr(reply.body, "\nmillrace_changes_active 1\n") != NULL);
         kill(f->pid, SIGTERM);
         assert_true(fx_said(f, "millraced: stopping\n"));
         WAIT_UNTIL(admin_get(f, "/health/ready") == 503); /* the line comes first */
