@@ -7,10 +7,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_CONFIG "/etc/millrace/millrace.conf"
+
+/* Of the daemon's settings: as an argument of it. */
+static void config_argument(const struct cli_call *call, char *out, size_t size)
+{
+        const char *settings = call->argc > 0 ? call->argv[0] : getenv("MILLRACE_SETTINGS");
+
+        snprintf(out, size, "--config=%s", settings != NULL && settings[0] != '\0' ? settings : DEFAULT_CONFIG);
+}
 
 /* more: there is a cluster, which gets further pools. */
 static int run_init(struct cli_call *call, bool more)
@@ -24,7 +33,7 @@ static int run_init(struct cli_call *call, bool more)
         if (snprintf(nodes, sizeof(nodes), "--new-pool-nodes=%s", call->nodes) >= (int)sizeof(nodes))
                 return cli_usage(call, "--nodes is too long");
         cli_find_daemon(program, sizeof(program));
-        snprintf(config, sizeof(config), "--config=%s", call->argc > 0 ? call->argv[0] : DEFAULT_CONFIG);
+        config_argument(call, config, sizeof(config));
         args[n++] = program;
         args[n++] = config;
         args[n++] = action;
@@ -61,6 +70,6 @@ int cli_admin_cluster_adopt(struct cli_call *call)
         char *args[] = {program, config, action, call->yes ? yes : NULL, NULL};
 
         cli_find_daemon(program, sizeof(program));
-        snprintf(config, sizeof(config), "--config=%s", call->argc > 0 ? call->argv[0] : DEFAULT_CONFIG);
+        config_argument(call, config, sizeof(config));
         return cli_run_daemon(args);
 }

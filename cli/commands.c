@@ -254,13 +254,14 @@ const struct cli_command cli_commands[] = {
          "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
         {"admin cluster init", "[CONFIG]", "make a cluster of nodes whose folders are empty",
-         "CONFIG is millraced's settings on any node (default /etc/millrace/millrace.conf): etcd and the cluster's name are\n"
-         "taken from it. Waits until the nodes that --nodes names have said that they are there, shows what would be made,\n"
-         "and asks, where there is a terminal. With --yes it is made without asking. With --pools the folders of each node\n"
-         "are dealt among so many pools, which are led by different nodes; a bucket lies in one of them.\n",
+         "CONFIG is millraced's settings on any node (default: the file that MILLRACE_SETTINGS names, else\n"
+         "/etc/millrace/millrace.conf): etcd and the cluster's name are taken from it. Waits until the nodes that --nodes\n"
+         "names have said that they are there, shows what would be made, and asks, where there is a terminal. With --yes it is\n"
+         "made without asking. With --pools the folders of each node are dealt among so many pools, which are led by different\n"
+         "nodes; a bucket lies in one of them.\n",
          CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_init},
         {"admin cluster adopt", "[CONFIG]", "make a store of one machine, stopped, the first pool of a new cluster",
-         "On the machine of the store, with millraced stopped. CONFIG (default /etc/millrace/millrace.conf) is what millraced\n"
+         "On the machine of the store, with millraced stopped. CONFIG (default as in admin cluster init) is what millraced\n"
          "is to start with as a node: the folders of the store, and cluster, node, etcd and so on. Nothing is moved: it is a\n"
          "cluster of one node until others are added (admin cluster node add). Without --yes it is shown what would be done;\n"
          "with --yes it is done, and there is no way back. It can be given again after a kill.\n",

@@ -209,6 +209,7 @@ NAMED = [
     ("a shard on a drive that is away counts as gone", "engine/object/get_stripe.c", "(get->el->view.map->gone & eng_bit(slot)) != 0;", "drive_of(get, s, shard) < 0;", ("unit test_rebuild_lost",)),
     ("a stripe that is lost ends the repair", "engine/upkeep/rebuild_write.c", "if (rv == -EAGAIN || !eng_get_lost(rebuild->get, &at))", "if (rv != 0 || !eng_get_lost(rebuild->get, &at))", ("unit test_rebuild_lost",)),
     ("a null version is moved apart", "engine/upkeep/rebuild_plan.c", "eng_value_field(value, len, FMT_FIELD_VERSION, &n) != NULL);", "(eng_value_field(value, len, FMT_FIELD_VERSION, &n) != NULL || len > 0));", ("unit test_move_apart",)),
+    ("an orphan collection takes what a move has written", "engine/upkeep/orphans.c", "if (eng_rebuild_oldest(el, oldest, &epoch)) {", "if (bound == NULL && eng_rebuild_oldest(el, oldest, &epoch)) {", ("unit test_move_apart",)),
     ("a move that comes to nothing leaves what it has written", "engine/upkeep/rebuild.c", "rebuild->anew && !rebuild->txn.appended", "rebuild->anew && rebuild->txn.appended", ("unit test_move_apart",)),
     ("a move that comes to nothing is a failure of the walk", "engine/upkeep/walk_worker_look.c", "if (m->all && m->apart != 0) {", "if (m->all && m->apart == UINT64_MAX) {", ("unit test_move_apart",)),
     ("what lies too close is moved to where it would lie no better", "engine/placement/place.c", "fullest = n > most ? i : fullest;", "fullest = n < most ? i : fullest;", ("unit test_place",)),

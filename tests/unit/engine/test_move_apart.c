@@ -1,6 +1,6 @@
 /*
  * test_move_apart.c - objects that were written while a node was out: of what would not survive the next one each is written once
- * more, apart (docs/design/upkeep.md, M1 to M7).
+ * more, apart (docs/design/upkeep.md, M1 to M8).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/store.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_versions.h"
 #include "tests/lib/wait.h"
 
@@ -20,6 +21,7 @@
 #define OBJECTS 12u
 #define SHARDS  6u
 #define FRAME   81920u /* of a shard of LARGE, with its header */
+#define LIVE    ((uint64_t)OBJECTS * SHARDS * FRAME)
 #define CLOSE  2u /* shards of one run, of six on two nodes of three drives each: two may be lost with a node */
 
 static const struct eng_site sites[DRIVES] = {{1, 1}, {1, 1}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, {3, 3}, {3, 3}, {3, 3}};
@@ -63,11 +65,11 @@ static uint64_t back(struct sf *sf)
 }
 
 /* A discard that an epoch has refused waits for the next orphan collection: a few shards more are left for so long. */
-static bool is_swept(struct sf *sf, uint64_t live)
+static bool is_swept(struct sf *sf)
 {
         uint64_t now = sf_live_bytes(sf);
 
-        return now >= live && now < live + live / 10;
+        return now >= LIVE && now < LIVE + LIVE / 10;
 }
 
 static struct eng_version put(struct sf *sf, uint64_t bucket, const char *key, uint64_t seed)
@@ -154,23 +156,86 @@ static void check(struct sf *sf, uint64_t bucket)
         }
 }
 
+static void put_all(struct sf *sf, uint64_t bucket)
+{
+        char key[16];
+        unsigned i;
+
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "object%u", i);
+                assert_int_equal(sf_put(sf, i % 2, bucket, key, i, LARGE, true, NULL), 0);
+        }
+        WAIT_UNTIL(sf_live_bytes(sf) == LIVE);
+        assert_int_equal(sf_live_bytes(sf), LIVE);
+}
+
+static uint64_t collect(struct eng_store *store, uint64_t arg)
+{
+        eng_orphans_consider(store);
+        return 0;
+}
+
+static bool collects_no_more(const struct eng_health *h, void *arg)
+{
+        return h->ready && !h->collecting_orphans;
+}
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DRIVES;
+}
+
+/* M3: orphans are collected while what was written is not named yet. All of it is there afterwards: any node may be lost. */
+static void test_collected_meanwhile(void **state)
+{
+        static struct eng_heal_report now, last;
+        uint64_t bucket, moving;
+        unsigned node;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        put_all(&sf, bucket);
+        sf_close(&sf);
+        sf.options.faults = "delay:op=sync,slot=8,ms=15000";
+        sf_give(&sf, ALL);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, all_in, NULL, 60));
+        WAIT_UNTIL(sf_live_bytes(&sf) > LIVE);
+        sleep(6); /* the index has it */
+        assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
+        moving = sf_live_bytes(&sf);
+        sf_ask(&sf, collect, 0);
+        assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
+        eng_heal_read(sf.store, &now, &last);
+        assert_true(now.running && moving > LIVE); /* else it was too late */
+        assert_true(sf_wait_health(&sf, whole, NULL, 120));
+        WAIT_UNTIL((eng_heal_read(sf.store, &now, &last), now.surveyed && !now.running));
+        assert_int_equal(now.too_close, 0);
+        WAIT_UNTIL(sf_live_bytes(&sf) <= LIVE);
+        assert_int_equal(sf_live_bytes(&sf), LIVE);
+        sf.options.faults = NULL;
+        for (node = 0; node < 3; node++) {
+                sf_close(&sf);
+                sf_give(&sf, ALL & ~(7u << 3 * node));
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, writable, NULL, 60));
+                check(&sf, bucket);
+                sf_close(&sf);
+                assert_int_equal(back(&sf), 0);
+        }
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* A drive that takes no shards: what would be moved there stays as it is, nothing of the attempts is left, and nothing waits for it. */
 static void test_in_vain(void **state)
 {
         static struct eng_heal_report now, last;
-        uint64_t bucket, live;
-        char key[16];
+        uint64_t bucket;
         struct sf sf;
-        unsigned i;
 
         begin(&sf, &bucket);
-        for (i = 0; i < OBJECTS; i++) {
-                snprintf(key, sizeof(key), "object%u", i);
-                assert_int_equal(sf_put(&sf, i % 2, bucket, key, i, LARGE, true, NULL), 0);
-        }
-        live = (uint64_t)OBJECTS * SHARDS * FRAME;
-        WAIT_UNTIL(sf_live_bytes(&sf) == live);
-        assert_int_equal(sf_live_bytes(&sf), live);
+        put_all(&sf, bucket);
         sf_close(&sf);
         sf.options.faults = "again:op=write,slot=8";
         assert_true(back(&sf) > 0);
@@ -178,14 +243,14 @@ static void test_in_vain(void **state)
         assert_int_equal(now.failed_objects, 0);
         assert_int_equal(now.todo_objects, OBJECTS);
         assert_int_equal(now.too_close, (OBJECTS - now.done_objects) * CLOSE);
-        WAIT_UNTIL(is_swept(&sf, live));
-        assert_true(is_swept(&sf, live));
+        WAIT_UNTIL(is_swept(&sf));
+        assert_true(is_swept(&sf));
         check(&sf, bucket);
         sf_close(&sf);
         sf.options.faults = NULL;
         assert_int_equal(back(&sf), 0);
-        WAIT_UNTIL(is_swept(&sf, live));
-        assert_true(is_swept(&sf, live));
+        WAIT_UNTIL(is_swept(&sf));
+        assert_true(is_swept(&sf));
         check(&sf, bucket);
         sf_close(&sf);
         sf_remove(&sf);
@@ -195,6 +260,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kinds),
+                cmocka_unit_test(test_collected_meanwhile),
                 cmocka_unit_test(test_in_vain),
         };
 
