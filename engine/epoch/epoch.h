@@ -40,6 +40,8 @@ void eng_epoch_body_taken(struct eng_coord *c);
 const uint8_t *eng_epoch_place_id(const struct eng_member *of, unsigned slot);
 /* The placement by an epoch that is not the store's yet. decided: by etcd. NULL: no memory. */
 struct eng_placement *eng_epoch_placement(const struct eng_member *of, bool decided);
+/* Both have the same placement: they differ in who is in, at most. */
+bool eng_epoch_same_placement(const struct eng_member *a, const struct eng_member *b);
 
 /* ---- epochs that etcd decides (decided.c) ---- */
 

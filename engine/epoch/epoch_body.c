@@ -147,6 +147,22 @@ struct eng_placement *eng_epoch_placement(const struct eng_member *of, bool deci
         return eng_placement_make(&slots);
 }
 
+bool eng_epoch_same_placement(const struct eng_member *a, const struct eng_member *b)
+{
+        const struct fmt_epoch *one = eng_epoch_of(a), *other = eng_epoch_of(b);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(a), *e = eng_epoch_drives(b);
+        const unsigned flags = FMT_EPOCH_ADDING | FMT_EPOCH_LEAVING | FMT_EPOCH_GONE;
+        unsigned i;
+
+        if (one->drives != other->drives || one->pg_count != other->pg_count || one->m != other->m)
+                return false;
+        for (i = 0; i < one->drives; i++)
+                if (memcmp(eng_epoch_place_id(a, i), eng_epoch_place_id(b, i), FMT_ID) != 0 || d[i].node != e[i].node || d[i].rack != e[i].rack ||
+                    ((d[i].flags ^ e[i].flags) & flags) != 0)
+                        return false;
+        return true;
+}
+
 int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out)
 {
         struct fmt_epoch epoch;

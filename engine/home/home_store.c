@@ -92,29 +92,46 @@ static int take_home_shape(struct eng_store *store, const struct eng_epoch_info 
         return info->k == store->k && info->m == store->m && info->groups == store->pg_count ? 0 : -EBADMSG;
 }
 
+/*
+ * Most epochs change only who is in, and go by the map of the one before. Older maps are kept until
+ * the store closes: loops may look at them until they have the next.
+ */
+static int take_home_map(struct eng_home *home, const struct eng_member *of, const struct eng_epoch_info *info)
+{
+        struct eng_member before = {.epoch = home->epoch, .epoch_len = home->epoch_len};
+        struct eng_placement *map;
+
+        if (home->epoch != NULL && eng_epoch_same_placement(&before, of))
+                return 0;
+        map = eng_epoch_placement(of, info->slot[0].site.node != 0);
+        if (map == NULL)
+                return -ENOMEM;
+        map->next = home->store->coord->maps;
+        home->store->coord->maps = map;
+        home_view(home)->map = map;
+        return 0;
+}
+
 /* Another epoch: its map, and who is what in it. */
 static int take_home_epoch(struct eng_home *home, const uint8_t *body, size_t len, const struct eng_epoch_info *info)
 {
         struct eng_store *store = home->store;
         uint8_t *copy = malloc(len);
         struct eng_member of = {.epoch = copy, .epoch_len = len};
-        struct eng_placement *map;
+        int rv = copy != NULL ? 0 : -ENOMEM;
         unsigned i;
 
-        if (copy == NULL)
-                return -ENOMEM;
-        memcpy(copy, body, len);
-        map = eng_epoch_placement(&of, info->slot[0].site.node != 0);
-        if (map == NULL) {
-                free(copy);
-                return -ENOMEM;
+        if (rv == 0) {
+                memcpy(copy, body, len);
+                rv = take_home_map(home, &of, info);
         }
-        map->next = store->coord->maps; /* loops may look at one before until they have the next */
-        store->coord->maps = map;
+        if (rv != 0) {
+                free(copy);
+                return rv;
+        }
         free(home->epoch);
         home->epoch = copy;
         home->epoch_len = len;
-        home_view(home)->map = map;
         home_view(home)->epoch = info->number;
         home_view(home)->in = info->in;
         home_view(home)->joining = info->joining;

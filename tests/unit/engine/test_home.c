@@ -617,6 +617,16 @@ static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
         return 0;
 }
 
+static uint64_t maps_of(struct eng_store *store, uint64_t arg)
+{
+        const struct eng_placement *map;
+        uint64_t n = 0;
+
+        for (map = store->coord->maps; map != NULL; map = map->next)
+                n++;
+        return n;
+}
+
 /* Drives have an epoch that the home has not heard of: what they refuse waits for it, and is not asked again and again. */
 static void test_epoch_ahead(void **state)
 {
@@ -632,6 +642,7 @@ static void test_epoch_ahead(void **state)
         assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
         assert_true(sf_view(&hf.home).epoch == sf_view(&leader).epoch);
+        assert_int_equal(sf_ask(&hf.home, maps_of, 0), 1); /* who is in makes no other one */
         assert_in_range(atomic_load(&hf.writes), 20, 250);
 }
 
