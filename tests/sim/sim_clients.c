@@ -38,6 +38,8 @@ int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t
 {
         struct history_op *op = history_add(reg, kind, history_now());
 
+        if (world.asked == 0)
+                world.asked = sim.now;
         op->value = value;
         op->maybe = true;
         op->client = (uint8_t)c->number;
@@ -62,6 +64,7 @@ void client_took(int op)
 {
         history_at((unsigned)op)->maybe = false;
         world.took = sim.now;
+        world.asked = 0;
         client_decided(history_at((unsigned)op));
 }
 

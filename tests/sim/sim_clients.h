@@ -68,6 +68,7 @@ struct world {
         bool slow_gets;                    /* many readers take seconds */
         bool reads_last;                   /* nothing happens that a read which has begun could fail by */
         uint64_t took;                     /* when a change was last acknowledged */
+        uint64_t asked;                    /* when one was first asked for behind that; 0: none was */
         uint64_t slowest_get;              /* ns that one took which said what is there, or that nothing is; whoever asks how long sets it to 0 */
         uint64_t pace;                     /* ns from one operation of a client to the next, nearly, and nobody reads slowly; 0: by `think` */
         char keys[KEYS_MAX][24];

@@ -281,8 +281,8 @@ static void work(void)
 }
 
 /*
- * How long one fault is felt, in changes that are acknowledged: the longest time without one. Clients are always at work;
- * clocks run up to 5 % slow, and the network and etcd are prompt.
+ * How long one fault is felt, in changes that are acknowledged: the longest time without one, from when one was asked for
+ * behind the last. Clients are always at work; clocks run up to 5 % slow, and the network and etcd are prompt.
  *
  *   a member's node dies: four pings of T / 6 by the leader's clock; a CAS; the EPOCH. All clients may be waiting for a
  *   read by then, which ends with the connection, and ask for changes behind that. An epoch that is on its way to another
@@ -332,13 +332,22 @@ static bool felt_over(void)
         return went_on != 0 && world.took > went_on;
 }
 
+/* So far: since there was something to be acknowledged. */
+static void keep_unanswered(void)
+{
+        uint64_t since = world.asked > felt_since ? world.asked : felt_since;
+
+        if (world.asked != 0 && sim.now - since > longest)
+                longest = sim.now - since;
+}
+
 static void felt_step(void)
 {
         uint64_t since = world.took > felt_since ? world.took : felt_since;
 
         nodes_step();
-        if (sim.now - since > longest && !felt_over())
-                longest = sim.now - since;
+        if (!felt_over())
+                keep_unanswered();
         quiet = sim.now - (world.took > since ? world.took : since);
 }
 
@@ -427,7 +436,7 @@ static void doomed_step(void)
  */
 static void bound_epoch(struct sim_node *node)
 {
-        uint64_t until, since;
+        uint64_t until;
 
         bound_host(node, MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
         doomed.node = node;
@@ -442,9 +451,7 @@ static void bound_epoch(struct sim_node *node)
         world.calm = false;
         for (until = sim.now + 12 * SIM_S; sim.now < until;) {
                 nodes_step();
-                since = world.took > felt_since ? world.took : felt_since;
-                if (sim.now - since > longest)
-                        longest = sim.now - since;
+                keep_unanswered();
                 if (longest > MEMBER_NS)
                         sim_fail("a node has died in the middle of an epoch: no change was acknowledged for %llu ms", (unsigned long long)(longest / SIM_MS));
         }
