@@ -435,7 +435,7 @@ static int find_stores(struct planning *p)
                 for (j = 0; j < p->found->reports[i].held_count; j++) {
                         const struct cl_report *report = &p->found->reports[i];
                         const struct cl_held *held = &report->held[j];
-                        const unsigned number = held->term.node / (CL_NODE_LAST + 1);
+                        const unsigned number = cl_party_pool(held->term.node);
                         struct cl_reseed_pool *pool = pool_of_store(out, held->store);
 
                         if (!held_counts(held) || wish_names(p->wish, report->node))
@@ -460,11 +460,15 @@ static int order_of_pools(const void *a, const void *b)
         return (x->number > y->number) - (x->number < y->number);
 }
 
-/* A pool that was never led has nothing, and gets a number that is left. */
-static void number_the_rest(struct cl_reseed_plan *out)
+/* One pool of which no drive says the number gets the one that is left: of several nobody could say which is which. */
+static int number_the_rest(struct cl_reseed_plan *out)
 {
-        unsigned i, j, number = CL_POOL;
+        unsigned i, j, number = CL_POOL, without = 0;
 
+        for (i = 0; i < out->pool_count; i++)
+                without += out->pools[i].number == 0;
+        if (without > 1)
+                return plan_end(out, -EINVAL, "the drives of %u pools do not say which number their pool had", without);
         for (i = 0; i < out->pool_count; i++)
                 while (out->pools[i].number == 0) {
                         for (j = 0; j < out->pool_count && out->pools[j].number != number; j++)
@@ -473,6 +477,7 @@ static void number_the_rest(struct cl_reseed_plan *out)
                                 out->pools[i].number = number;
                         number++;
                 }
+        return 0;
 }
 
 /* All pools have been reported that some folder knows of: one that is not written would be lost. */
@@ -482,9 +487,10 @@ static int find_pools(struct planning *p)
         unsigned i, most;
         int rv = find_stores(p);
 
+        if (rv == 0)
+                rv = number_the_rest(out);
         if (rv != 0)
                 return rv;
-        number_the_rest(out);
         qsort(out->pools, out->pool_count, sizeof(out->pools[0]), order_of_pools);
         most = out->pool_count > 0 ? out->pools[out->pool_count - 1].number : CL_POOL;
         for (i = 0; i < p->found->count; i++)
@@ -504,10 +510,15 @@ static int find_pools(struct planning *p)
 
 static void plan_pool_line(struct cl_reseed_plan *out, const struct cl_reseed_pool *pool)
 {
-        char of[16] = "";
+        char of[64] = "";
+        unsigned i, len;
 
-        if (out->pool_count > 1)
-                snprintf(of, sizeof(of), "pool %u: ", pool->number);
+        if (out->pool_count > 1) {
+                len = (unsigned)snprintf(of, sizeof(of), "pool %u: store ", pool->number);
+                for (i = 0; i < CL_ID; i++)
+                        len += (unsigned)snprintf(of + len, sizeof(of) - len, "%02x", pool->store[i]);
+                snprintf(of + len, sizeof(of) - len, ", ");
+        }
         plan_line(out, "%snewest epoch %" PRIu64 ", next %" PRIu64 "; generation %" PRIu64, of, pool->newest, pool->epoch.number, out->next.number);
 }
 

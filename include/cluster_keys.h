@@ -45,6 +45,12 @@ static inline uint16_t cl_party(unsigned node, unsigned pool)
         return (uint16_t)(pool * (CL_NODE_LAST + 1) + node);
 }
 
+/* 0: a node process. */
+static inline unsigned cl_party_pool(uint16_t party)
+{
+        return party / (CL_NODE_LAST + 1);
+}
+
 /* Letters, digits, '-', '_' and '.', from a letter or digit on. */
 bool cl_name_is_sound(const char *name);
 

@@ -141,12 +141,14 @@ struct rem_known {
 };
 
 /*
- * Opens a folder that nothing serves, asks what it knows, and closes it. term: it is OPENed with this term first, so
- * that it takes nothing of an older one any more, whoever opens it later; NULL: it is not. `options.owner` and callbacks are
+ * Opens a folder that nothing serves, asks what it knows, and closes it. fence: it is OPENed with the term that this
+ * gives, by what it knows, so that it takes nothing of an older one any more, whoever opens it later; on any thread.
+ * NULL: it is not. `options.owner` and callbacks are
  * filled in here. Blocking, for as long as the drive takes. -ESTALE: the drive knows a newer term; -EXDEV: one of another
  * cluster; both with *out. Others: as eng_local_open().
  */
-int rem_drive_ask(const struct eng_local_options *options, const struct eng_term *term, const uint8_t cluster[NET_CLUSTER_LEN], struct rem_known *out,
+typedef struct eng_term (*rem_fence)(const struct rem_known *known, const void *arg);
+int rem_drive_ask(const struct eng_local_options *options, rem_fence fence, const void *arg, const uint8_t cluster[NET_CLUSTER_LEN], struct rem_known *out,
                   struct eng_error *error);
 
 /* ---- remote drives --------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@
 
 struct drive_ask {
         struct eng_drive *drive;
-        const struct eng_term *term;
+        rem_fence fence;
+        const void *arg;
         const uint8_t *cluster;
         struct rem_known *known;
         struct lp_msg msg;
@@ -71,11 +72,11 @@ static void ask_now(struct lp_msg *msg)
 
         eng_drive_term(ask->drive, &ask->known->term, ask->known->cluster);
         ask->rv = ask_epochs(ask);
-        if (ask->rv != 0 || ask->term == NULL) {
+        if (ask->rv != 0 || ask->fence == NULL) {
                 sem_post(&ask->done);
                 return;
         }
-        ask->op = (struct eng_op){.kind = ENG_OP_OPEN, .flags = ENG_OP_RESERVE, .term = *ask->term, .done = ask_opened};
+        ask->op = (struct eng_op){.kind = ENG_OP_OPEN, .flags = ENG_OP_RESERVE, .term = ask->fence(ask->known, ask->arg), .done = ask_opened};
         memcpy(ask->op.open.cluster, ask->cluster, FMT_ID);
         eng_drive_submit(ask->drive, &ask->op);
 }
@@ -99,12 +100,12 @@ static void ask_close(struct drive_ask *ask, struct lp_loop *loop, const pthread
         lp_loop_free(loop);
 }
 
-int rem_drive_ask(const struct eng_local_options *options, const struct eng_term *term, const uint8_t cluster[NET_CLUSTER_LEN], struct rem_known *out,
+int rem_drive_ask(const struct eng_local_options *options, rem_fence fence, const void *arg, const uint8_t cluster[NET_CLUSTER_LEN], struct rem_known *out,
                   struct eng_error *error)
 {
         const struct lp_config config = {.name = "ask", .ring_entries = ASK_RING};
         struct eng_local_options local = *options;
-        struct drive_ask ask = {.term = term, .cluster = cluster, .known = out};
+        struct drive_ask ask = {.fence = fence, .arg = arg, .cluster = cluster, .known = out};
         struct lp_loop *loop = NULL;
         pthread_t thread;
         int rv = lp_loop_new(&config, &loop);

@@ -142,7 +142,7 @@ static int adopt_ask(struct adopting *a, struct srv_error *error)
                                                     .segment_bytes = s->segment_size & ~4095ull, .memtable_bytes = s->memtable_size, .full_reserve_bytes = s->full_reserve};
                 struct eng_error why = {""};
 
-                rv = rem_drive_ask(&options, NULL, NULL, &a->drives[i].known, &why);
+                rv = rem_drive_ask(&options, NULL, NULL, NULL, &a->drives[i].known, &why);
                 if (rv != 0)
                         srv_fail(error, rv, "%.400s%s", why.text, rv == -EBUSY ? ": stop the store first" : "");
         }

@@ -94,16 +94,26 @@ static void ask_end(struct folder_ask *ask)
         close(wake);
 }
 
+/* The drive's newest term goes on saying of which pool it is: nothing else does. */
+static struct eng_term fence_of(const struct rem_known *known, const void *arg)
+{
+        const struct folder_ask *ask = arg;
+
+        return (struct eng_term){.generation = ask->request.generation,
+                                 .revision = 1,
+                                 .node = cl_party(ask->folder.file.node, cl_party_pool(known->term.node)),
+                                 .boot = GATE_BOOT};
+}
+
 static void *ask_run(void *arg)
 {
         struct folder_ask *ask = arg;
-        const struct eng_term term = {.generation = ask->request.generation, .revision = 1, .node = ask->folder.file.node, .boot = GATE_BOOT};
 
         ask->rv = ask->fences ? ask_keep_fence(ask) : 0;
         if (ask->rv != 0)
                 snprintf(ask->error.text, sizeof(ask->error.text), "its file NODE cannot be written: %s", strerror(-ask->rv));
         else
-                ask->rv = rem_drive_ask(&ask->options, ask->fences ? &term : NULL, ask->request.cluster_id, &ask->known, &ask->error);
+                ask->rv = rem_drive_ask(&ask->options, ask->fences ? fence_of : NULL, ask, ask->request.cluster_id, &ask->known, &ask->error);
         if (ask->rv == -ESTALE || ask->rv == -EXDEV) { /* what it knows is reported, unfenced: the request is made anew above it */
                 ask->fences = false;
                 ask->rv = 0;

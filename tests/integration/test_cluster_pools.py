@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from tests.integration.test_cluster import client as s3_of
-from tests.integration.test_cluster import swap_etcd, wait_waits, when_it_can
+from tests.integration.test_cluster import reports, swap_etcd, wait_waits, when_it_can
 from tests.integration.test_cluster_grow import admin
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import PATIENCE
@@ -216,6 +216,19 @@ def test_etcd_is_lost_and_written_anew(cluster):
     wait_waits(cluster)
     said = cluster.reseed()
     assert "Nothing was done" in said and all(f"pool {pool}: slot  0, node 1, in" in said for pool in (1, 2, 3)), said
+    # two nodes are fenced, and begin anew, before the third comes: which pool a drive is of is still known
+    cluster.nodes[1].terminate()
+    with cluster.reseed_process("--reseed-yes") as asks:
+        wait_until(lambda: all(all(held["fenced"] for held in reports(cluster)[number]) for number in (2, 3)), 60, "two nodes are fenced", cluster.said)
+        asks.kill()
+    for number in (2, 3):
+        cluster.nodes[number].terminate()
+        cluster.nodes[number].spawn()
+        cluster.nodes[number].wait_said("waits", 60)
+    wait_until(lambda: "Nothing was done" in cluster.reseed("--reseed-without=1"), 60, "two nodes have reported anew", cluster.said)
+    said = cluster.reseed("--reseed-without=1")
+    assert all(f"pool {pool}: store {before[pool]['pool']['store']}," in said for pool in (1, 2, 3)), said
+    cluster.nodes[1].spawn()
     assert "written anew" in cluster.reseed("--reseed-yes")
     cluster.wait_serving(120)
     wait_in_turn(cluster, 120)

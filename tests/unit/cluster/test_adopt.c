@@ -97,7 +97,7 @@ static int ask_drives(void)
                 if (cl_node_file_read(sf.path[i], &file) == 0)
                         drives[i].generation = file.seen.generation.number;
                 options.identity = drives[i].identity;
-                rv = rem_drive_ask(&options, NULL, NULL, &drives[i].known, &error);
+                rv = rem_drive_ask(&options, NULL, NULL, NULL, &drives[i].known, &error);
         }
         return rv;
 }
@@ -107,7 +107,7 @@ static int ask_one(unsigned i, const struct eng_identity *expected)
         struct eng_local_options options = {.path = sf.path[i], .identity = *expected, .log_file_bytes = sf.options.log_file_bytes};
         struct eng_error error;
 
-        return rem_drive_ask(&options, NULL, NULL, &drives[i].known, &error);
+        return rem_drive_ask(&options, NULL, NULL, NULL, &drives[i].known, &error);
 }
 
 static void plan_says(unsigned count, int rv, const char *text)
@@ -741,10 +741,14 @@ static void test_cut_off(void **state)
         }
 }
 
+static struct eng_term a_term(const struct rem_known *known, const void *arg)
+{
+        return (struct eng_term){.generation = 1, .revision = 9, .node = 1024 + 1, .boot = 1};
+}
+
 /* etcd is lost before a node has led, and after. */
 static void test_etcd_is_lost(void **state)
 {
-        const struct eng_term term = {.generation = 1, .revision = 9, .node = 1024 + 1, .boot = 1};
         struct eng_error error;
         struct rem_known known;
         unsigned i;
@@ -754,7 +758,7 @@ static void test_etcd_is_lost(void **state)
         for (i = 0; i < 2; i++) { /* a leader has begun with two of them */
                 struct eng_local_options options = {.path = sf.path[i], .identity = drives[i].identity, .log_file_bytes = sf.options.log_file_bytes};
 
-                assert_int_equal(rem_drive_ask(&options, &term, (const uint8_t *)"cluster.........", &known, &error), 0);
+                assert_int_equal(rem_drive_ask(&options, a_term, NULL, (const uint8_t *)"cluster.........", &known, &error), 0);
         }
         me_free(&etcd);
         me_init(&etcd);

@@ -280,6 +280,10 @@ static void test_plan_pools(void **state)
                 reports[i].held[2].term = (struct eng_term){0};
         plan_now(&nothing, 0);
         assert_true(plan.pools[1].number == 2 && memcmp(plan.pools[1].store, second_store, CL_ID) == 0);
+        for (i = 0; i < 3; i++)
+                reports[i].held[0].term = reports[i].held[1].term = reports[i].held[2].term; /* nor does the first */
+        plan_now(&nothing, -EINVAL);
+        assert_string_equal(plan.text, "the drives of 2 pools do not say which number their pool had");
 }
 
 /* A pool of which nothing is reported is not forgotten. */
