@@ -63,21 +63,22 @@ int cli_admin_node_status(struct cli_call *call)
         return status;
 }
 
-/* By number or name; NULL: it has not joined. */
+/* By name or number, as the daemon looks for it; NULL: it has not joined. */
 static const json_t *node_named(const json_t *answer, const char *name)
 {
-        const json_t *nodes = json_object_get(answer, "nodes");
+        const json_t *nodes = json_object_get(answer, "nodes"), *numbered = NULL;
         char number[24];
         size_t i;
 
         for (i = 0; i < json_array_size(nodes); i++) {
                 const json_t *node = json_array_get(nodes, i);
 
-                snprintf(number, sizeof(number), "%llu", (unsigned long long)cli_json_number(node, "node"));
-                if (strcmp(number, name) == 0 || strcmp(cli_json_text(node, "name"), name) == 0)
+                if (strcmp(cli_json_text(node, "name"), name) == 0)
                         return node;
+                snprintf(number, sizeof(number), "%llu", (unsigned long long)cli_json_number(node, "node"));
+                numbered = strcmp(number, name) == 0 ? node : numbered;
         }
-        return NULL;
+        return numbered;
 }
 
 static void say_progress(const json_t *answer, const json_t *node)
@@ -249,6 +250,7 @@ static int change_parts(struct cli_call *call, const char *action, const char *u
         int status = choose_parts(call, add, parts, &count);
         unsigned i;
 
+        call->pool = NULL;
         if (status == CLI_OK && count == 0 && strcmp(action, "remove") == 0)
                 return CLI_OK; /* it was drained */
         if (status == CLI_OK && count == 0) {
@@ -320,10 +322,28 @@ static int take_rights(struct cli_call *call)
         return CLI_FAILED;
 }
 
+/* A pool's leader takes the rights: of several pools any one's. */
+static int name_some_pool(struct cli_call *call, char pool[8])
+{
+        struct pool_part *parts = calloc(POOLS_MOST, sizeof(*parts));
+        unsigned count = 0;
+        int status = parts == NULL ? CLI_FAILED : read_pools(call, parts, &count);
+
+        if (status == CLI_OK && count > 1) {
+                memcpy(pool, parts[0].pool, sizeof(parts[0].pool));
+                call->pool = pool;
+        }
+        free(parts);
+        return status;
+}
+
 int cli_admin_node_remove(struct cli_call *call)
 {
         int status = change_node(call, "remove", "drained", NULL);
+        char pool[8];
 
+        if (status == CLI_OK && call->pool == NULL)
+                status = name_some_pool(call, pool);
         if (status == CLI_OK)
                 status = take_rights(call);
         if (status == CLI_OK && !call->quiet)

@@ -43,8 +43,7 @@ int cli_doctor(struct cli_call *call)
                 cli_doctor_drive(&report, call->drives[i]);
         if (call->settings_file != NULL)
                 is_node = cli_doctor_node(&report, call->settings_file);
-        cli_doctor_endpoint(&report, call->client, &call->settings);
-        if (is_node)
+        if (cli_doctor_endpoint(&report, call->client, &call->settings) && is_node)
                 cli_doctor_leader(&report, call->client);
         printf("\n%u to mend, %u notes.\n", report.mends, report.notes);
         return report.mends == 0 ? CLI_OK : CLI_FAILED;

@@ -26,6 +26,6 @@ bool cli_doctor_node(struct cli_report *report, const char *settings); /* what m
 void cli_doctor_leader(struct cli_report *report, struct mr_client *client); /* how a running node reaches its leader */
 void cli_doctor_clock(struct cli_report *report);
 void cli_doctor_drive(struct cli_report *report, const char *folder);
-void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings);
+bool cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings); /* false: it serves nothing yet */
 
 #endif

@@ -2,6 +2,7 @@
  * doctor_endpoint.c - what doctor finds out of the endpoint and the admin listener: whether they
  * answer, are ready, agree with this machine's clock, and take the credentials. Main thread only.
  */
+#include "command_admin.h"
 #include "doctor.h"
 
 #include <jansson.h>
@@ -97,11 +98,32 @@ static void doctor_endpoint_find_rdma(struct cli_report *report, struct mr_clien
                          "none: %s", err.message);
 }
 
-void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
+/* A node of a cluster that does not serve yet says what it waits for, to all. */
+static bool find_waiting(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
+{
+        struct mr_reply reply;
+        struct mr_error err;
+        json_t *body;
+        bool waits;
+
+        if (mr_probe_admin(client, "/admin/v1/cluster", &reply, &err) != 0)
+                return false;
+        body = json_loadb(reply.body, reply.body_len, 0, NULL);
+        waits = reply.status == 503 && strcmp(cli_json_text(body, "error"), "Waits") == 0;
+        if (waits)
+                cli_find(report, CLI_NOTE, "endpoint", NULL, "%s: it serves nothing yet: %s", settings->endpoint, cli_json_text(body, "message"));
+        json_decref(body);
+        mr_reply_free(&reply);
+        return waits;
+}
+
+bool cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
 {
         struct mr_reply reply;
         struct mr_error err;
 
+        if (find_waiting(report, client, settings))
+                return false;
         if (mr_probe_endpoint(client, &reply, &err) != 0) {
                 cli_find(report, CLI_MEND, "endpoint",
                          "start millraced there, or give the right address with --endpoint or MILLRACE_ENDPOINT",
@@ -117,4 +139,5 @@ void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, co
                 mr_reply_free(&reply);
         }
         find_ready(report, client, settings);
+        return true;
 }

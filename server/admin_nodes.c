@@ -195,19 +195,24 @@ struct admin_answer srv_admin_get_nodes(struct admin_request *request)
 
 /* ---- changing them --------------------------------------------------------------------------- */
 
-/* By number or by name. */
+/* 0: none was given, or one that no node has. */
+static uint16_t node_number(const struct admin_parameters *p)
+{
+        uint64_t number;
+
+        return srv_admin_parameter_number(p, "node", &number) && number <= CL_NODE_LAST ? (uint16_t)number : 0;
+}
+
+/* By name or by number: a name may be a number, too. */
 static const struct cl_member *find_node(const struct nodes *n, const struct admin_parameters *p)
 {
         char name[CL_NAME_MAX];
-        uint64_t number;
         unsigned i;
 
-        if (srv_admin_parameter_number(p, "node", &number))
-                return number > 0 && number <= CL_NODE_LAST ? cl_view_member(&n->view, (uint16_t)number) : NULL;
         for (i = 0; srv_admin_parameter(p, "node", name, sizeof(name)) && i < n->view.count; i++)
                 if (strcmp(n->view.members[i].node.name, name) == 0)
                         return &n->view.members[i];
-        return NULL;
+        return node_number(p) != 0 ? cl_view_member(&n->view, node_number(p)) : NULL;
 }
 
 /* number 0: it is under way already, or over. */
@@ -270,7 +275,7 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         if (member->node.state == CL_NODE_GONE)
                 return srv_admin_error(409, "Removed", "that node was removed: a machine that joins again needs another name");
         if (all != 0 && all == gone)
-                return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another number");
+                return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another name, and empty folders");
         count = new_folders(n, member, &ids, folders);
         if (count == 0 && count_node(n, all & ~gone).adding != 0)
                 return change_begun(0, 0);
@@ -355,10 +360,19 @@ static bool nodes_fit(const struct nodes *n, uint64_t slots, char why[200])
         return used <= room;
 }
 
-/* This process is one of that node's: it leads the pool there. */
-static bool member_is_here(const struct admin_request *request, const struct cl_member *member)
+static bool leads_pool(const struct cl_pool *pool, const struct cl_member *member)
 {
-        return member != NULL && member->number == request->admin->link->settings->number;
+        return member != NULL && pool->is_led && pool->leader.node == member->number;
+}
+
+static bool leads_a_pool(const struct cl_view *view, const struct cl_member *member)
+{
+        unsigned i;
+
+        for (i = 0; i < view->pool_count; i++)
+                if (leads_pool(&view->pools[i], member))
+                        return true;
+        return false;
 }
 
 /* It has no drives, in any pool. */
@@ -386,22 +400,24 @@ static struct admin_answer take_rights(struct admin_request *request, const stru
 static struct admin_answer take_node_out(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n, bool dead)
 {
         const struct cl_member *member = find_node(n, p);
-        uint64_t number = 0, gone, given, all;
+        uint64_t number = 0, gone, all;
         struct node_bytes bytes;
         char why[200];
         int rv;
 
-        if (member == NULL && !srv_admin_parameter_number(p, "node", &given))
+        if (member == NULL && node_number(p) == 0)
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
-        all = node_slots(n->pool, member != NULL ? member->number : (uint16_t)given, &gone);
-        if (dead && member != NULL && is_empty(&n->view, member->number) && !member_is_here(request, member))
+        all = node_slots(n->pool, member != NULL ? member->number : node_number(p), &gone);
+        if (dead && leads_a_pool(&n->view, member) && is_empty(&n->view, member->number))
+                return srv_admin_error(409, "InUse", "that node has no drives and leads a pool still: wait until another leads it, or switch it off");
+        if (dead && member != NULL && is_empty(&n->view, member->number))
                 return only_checks(p) ? change_begun(0, 0) : take_rights(request, member);
         if (all == 0)
                 return srv_admin_error(404, "NoSuchNode", "that node has no drives in the pool");
         if (all == gone)
                 return change_begun(0, 0); /* it was given again, and is over */
         bytes = count_node(n, all & ~gone);
-        if (dead && (bytes.in != 0 || member_is_here(request, member)))
+        if (dead && (bytes.in != 0 || leads_pool(n->pool, member)))
                 return srv_admin_error(409, "InUse", "that node leads the pool, or drives of it are in use: drain it, or switch it off if it is gone for good");
         if (!dead && bytes.in == 0)
                 return srv_admin_error(409, "Out", "no drive of that node is in use: start it; if it is gone for good, remove it (admin cluster node remove)");

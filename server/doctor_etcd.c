@@ -6,6 +6,7 @@
 #include "loop.h"
 
 #include <curl/curl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,8 @@ static size_t told_header(char *bytes, size_t size, size_t count, void *arg)
         return count;
 }
 
-/* s: whose files of etcd are shown; NULL: none. False: no answer, and why in told->error. */
-static bool ask_http(const struct srv_settings *s, const char *url, struct told *told)
+/* s: whose files of etcd are shown; NULL: none. post: a body; NULL: GET. False: no answer, and why in told->error. */
+static bool ask_http(const struct srv_settings *s, const char *url, const char *post, struct told *told)
 {
         CURL *curl = curl_easy_init();
         bool good;
@@ -77,6 +78,8 @@ static bool ask_http(const struct srv_settings *s, const char *url, struct told 
                 good = curl_easy_setopt(curl, CURLOPT_CAINFO, s->etcd_ca) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_CAPATH, NULL) == CURLE_OK;
         if (good && s != NULL && *s->etcd_cert != '\0')
                 good = curl_easy_setopt(curl, CURLOPT_SSLCERT, s->etcd_cert) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_SSLKEY, s->etcd_key) == CURLE_OK;
+        if (good && post != NULL)
+                good = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, post) == CURLE_OK;
         good = good && curl_easy_perform(curl) == CURLE_OK;
         if (good) {
                 double took = 0;
@@ -128,13 +131,35 @@ static void find_disk(const char *text)
                 srv_find(SRV_FOUND_MEND, "  size", "compact and defragment it, or raise its quota: at the quota it takes no changes", "%.0f MiB of the %.0f MiB that it may have", bytes / 1048576, quota / 1048576);
 }
 
+/* Members that were not made as one etcd are several: each would take changes by itself. */
+static void find_members(const struct srv_settings *s, const char *url)
+{
+        char path[SRV_VALUE_MAX + 32];
+        struct told told;
+        json_t *answer = NULL, *members;
+
+        snprintf(path, sizeof(path), "%s/v3/cluster/member/list", url);
+        if (ask_http(s, path, "{}", &told) && told.status == 200 && told.body != NULL)
+                answer = json_loadb(told.body, told.len, 0, NULL);
+        members = json_object_get(answer, "members");
+        if (!json_is_array(members))
+                srv_find(SRV_FOUND_NOTE, "  members", "ask it: etcdctl member list", "not known: it does not list them");
+        else if (json_array_size(members) < s->etcd.count)
+                srv_find(SRV_FOUND_MEND, "  members", "it was started by itself: stop it, empty its data folder, and start it with ETCD_INITIAL_CLUSTER of all", "it knows %zu, and %u are given",
+                         json_array_size(members), s->etcd.count);
+        else
+                srv_find(SRV_FOUND_GOOD, "  members", NULL, "%zu", json_array_size(members));
+        json_decref(answer);
+        free(told.body);
+}
+
 static void find_member(const struct srv_settings *s, const char *url)
 {
         char path[SRV_VALUE_MAX + 16];
         struct told told;
 
         snprintf(path, sizeof(path), "%s/health", url);
-        if (!ask_http(s, path, &told)) {
+        if (!ask_http(s, path, NULL, &told)) {
                 srv_find(SRV_FOUND_MEND, "etcd", "is it running there, and are etcd_ca, etcd_cert and etcd_key right?", "%s: %s", url, *told.error != '\0' ? told.error : "no answer");
                 free(told.body);
                 return;
@@ -145,8 +170,9 @@ static void find_member(const struct srv_settings *s, const char *url)
                 srv_find(SRV_FOUND_MEND, "etcd", "its log says why", "%s: HTTP %ld: %.200s", url, told.status, told.body != NULL ? told.body : "");
         find_clock("  clock", &told);
         free(told.body);
+        find_members(s, url);
         snprintf(path, sizeof(path), "%s/metrics", url);
-        if (ask_http(s, path, &told) && told.status == 200 && told.body != NULL)
+        if (ask_http(s, path, NULL, &told) && told.status == 200 && told.body != NULL)
                 find_disk(told.body);
         else
                 srv_find(SRV_FOUND_NOTE, "  disk", NULL, "not known: it shows no metrics there");
@@ -173,7 +199,7 @@ void srv_doctor_clock(const struct srv_settings *s, const struct cl_member *memb
         if (*member->node.admin == '\0')
                 return;
         snprintf(url, sizeof(url), "%s://%s/health/live", s->admin_tls ? "https" : "http", member->node.admin);
-        if (s->admin_tls || !ask_http(NULL, url, &told)) {
+        if (s->admin_tls || !ask_http(NULL, url, NULL, &told)) {
                 srv_find(SRV_FOUND_NOTE, "  clock", "millrace admin cluster status shows clocks, too", "not known: its admin address %s is not for this machine, or has TLS", member->node.admin);
                 if (s->admin_tls)
                         return;

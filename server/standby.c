@@ -13,6 +13,7 @@
 #include "s3.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -57,13 +58,17 @@ static int page_of_s3(const char *url, const char *text, const char *request_id,
         return s3_xml_take(&xml, page, len);
 }
 
-static int page_of_admin(const char *text, char **page, size_t *len)
+/* An error as calls of the admin API have it; a line for those who look at health. */
+static int page_of_admin(const char *url, const char *text, char **page, size_t *len)
 {
-        *page = malloc(600);
-        if (*page == NULL)
-                return -ENOMEM;
-        *len = (size_t)snprintf(*page, 600, "%s\n", text);
-        return 0;
+        json_t *error = strncmp(url, "/admin/", 7) == 0 ? json_pack("{s:s, s:s%}", "error", "Waits", "message", text, strlen(text)) : NULL;
+
+        *page = error != NULL ? json_dumps(error, JSON_COMPACT) : malloc(600);
+        if (*page != NULL && error == NULL)
+                snprintf(*page, 600, "%s\n", text);
+        json_decref(error);
+        *len = *page != NULL ? strlen(*page) : 0;
+        return *page != NULL ? 0 : -ENOMEM;
 }
 
 static enum MHD_Result say(const struct spot *spot, struct MHD_Connection *connection, const char *url)
@@ -82,14 +87,14 @@ static enum MHD_Result say(const struct spot *spot, struct MHD_Connection *conne
         pthread_mutex_unlock(&standby->lock);
         lp_random(random, sizeof(random));
         s3_hex_encode(random, sizeof(random), request_id);
-        if ((spot->admin ? page_of_admin(alive ? "alive" : text, &page, &len) : page_of_s3(url, text, request_id, &page, &len)) != 0)
+        if ((spot->admin ? page_of_admin(url, alive ? "alive" : text, &page, &len) : page_of_s3(url, text, request_id, &page, &len)) != 0)
                 return MHD_NO;
         response = MHD_create_response_from_buffer(len, page, MHD_RESPMEM_MUST_FREE);
         if (response == NULL) {
                 free(page);
                 return MHD_NO;
         }
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, spot->admin ? "text/plain" : "application/xml");
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, !spot->admin ? "application/xml" : *page == '{' ? "application/json" : "text/plain");
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
         if (!alive)
                 MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");

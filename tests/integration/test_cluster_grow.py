@@ -170,6 +170,7 @@ def test_drive_is_added_and_replaced(cluster):
 def test_node_comes_and_another_is_drained(cluster):
     """A client writes all the time; the leader is killed in the middle of the drain."""
     objects = fill(cluster)
+    assert "no node of that number or name" in admin(cluster, cluster.nodes[2], "cluster", "node", "drain", str(65536 + 1), status=1)
     said = admin(cluster, cluster.nodes[2], "cluster", "node", "drain", "1", status=1)
     assert "add one first" in said or "have room for" in said  # where the tests' disk is nearly full
     node = fourth(cluster)

@@ -88,6 +88,10 @@ def cluster():
         for node in c.nodes.values():
             node.spawn()
         wait_told(c, "READY=1\nSTATUS=waits for the cluster to be made: millrace admin cluster init, or adopt")  # who started it may type that now
+        said = doctor(c, c.nodes[1])[1]
+        assert "it serves nothing yet: The cluster has not been made yet" in said and "MEND" not in said, said
+        code, said = status(c, c.nodes[1])
+        assert code == 2 and "The cluster has not been made yet" in said, said
         said = init(c, "--nodes", "alpha,node-7,beta")
         assert "Nothing was done" in said and "3+2" in said and "2 drives, or 1 nodes" in said and "alpha" in said, said
         said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", types=b"no\n")
@@ -220,6 +224,7 @@ def test_doctor(cluster):
     amiss("key_file", text + "key_file = /nowhere/key\n")
     amiss("root_credentials", text + "root_credentials = /nowhere/credentials\n")
     amiss("etcd", text.replace(cluster.etcd.url, "http://127.0.0.1:1"))
+    assert "it knows 1, and 2 are given" in amiss("members", text + f"etcd = {cluster.etcd.url.replace('127.0.0.1', 'localhost')}\n")
     assert "is the address of node beta" in amiss("name", text.replace(f"cluster_listen = 127.0.0.1:{node.links}", f"cluster_listen = 127.0.0.1:{cluster.nodes[3].links}"))
     assert "a name of letters" in amiss("settings", text.replace("node = alpha", "node = a/b"))
     cluster.nodes[3].kill()

@@ -75,11 +75,11 @@ def serves_all(node):
     return len(pools) == 3 and answer[0] == 200 and all(pool["ready"] for pool in pools)
 
 
-def wait_whole(cluster, node, timeout=120):
+def wait_whole(cluster, node, timeout=120, drives=3):
     """Each pool has a leader, which says that all its drives are in. What they say."""
     def look():
         pools = pools_of(cluster, node)
-        whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(members(pool)) == 3 and
+        whole = len(pools) == 3 and all(pool["pool"] and pool["pool"]["ready"] and pool["pool"]["objects_below"] == 0 and len(members(pool)) == drives and
                                         all(drive["state"] == "in" for drive in members(pool)) for pool in pools.values())
         return pools if whole else None
     wait_until(lambda: all(serves_all(n) for n in cluster.nodes.values()), timeout, "all gateways serve all pools", cluster.said)
@@ -246,21 +246,30 @@ def test_a_node_comes_and_another_is_drained():
 
 
 def come_and_drain(cluster):
-    cluster.cli("cluster", "cert", "node", cluster.certs, "n4")
-    node = cluster.nodes[4] = Node(cluster, 4, 3, [GIVE_BACK])
-    node.spawn()
-    wait_until(node.serves, 60, "node 4 serves", cluster.said)
-    wait_until(lambda: any(n["node"] == 4 and len(n["new_folders"]) == 3 for n in json.loads(admin(cluster, node, "cluster", "node", "status", "--json", status=None))["nodes"]), 60,
-               "node 4 has announced its folders", cluster.said)
-    assert "has its share" in admin(cluster, node, "cluster", "node", "add", "n4")
+    """Two come, and two others go: one is drained, the other one dies, and is removed."""
+    cluster.cli("cluster", "cert", "node", cluster.certs, "n4", "n5")
+    for number in (4, 5):
+        node = cluster.nodes[number] = Node(cluster, number, 3, [GIVE_BACK])
+        node.spawn()
+        wait_until(node.serves, 60, f"node {number} serves", cluster.said)
+        wait_until(lambda n=number: any(of["node"] == n and len(of["new_folders"]) == 3 for of in json.loads(admin(cluster, cluster.nodes[1], "cluster", "node", "status", "--json", status=None))["nodes"]),
+                   60, f"node {number} has announced its folders", cluster.said)
+        assert "has its share" in admin(cluster, node, "cluster", "node", "add", f"n{number}")
     for pool in pools_of(cluster, node).values():
-        assert sorted(drive["node"] for drive in members(pool)) == [1, 2, 3, 4]
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 2, 3, 4, 5]
     assert "are in use" in admin(cluster, node, "cluster", "node", "remove", "n2", status=1)
     assert "is drained" in admin(cluster, node, "cluster", "node", "drain", "n2")
     for pool in pools_of(cluster, node).values():
-        assert sorted(drive["node"] for drive in members(pool)) == [1, 3, 4]
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 3, 4, 5]
     cluster.nodes[2].wait_said("is drained: none of its drives", 60)
     wait_in_turn(cluster, 60, {1: 1, 2: 3, 3: 4})
     cluster.nodes[2].terminate()
-    wait_whole(cluster, node)
+    wait_whole(cluster, node, drives=4)
+    reads_all(cluster, node)
+    assert "it has no drives in any pool" in admin(cluster, node, "cluster", "node", "drain", str(65536 + 3), status=1)
+    cluster.nodes[3].kill()
+    wait_until(lambda: 3 not in cluster.leaders().values(), 60, "others lead its pool", cluster.said)
+    assert "the others refuse it" in admin(cluster, node, "cluster", "node", "remove", "n3")
+    for pool in pools_of(cluster, node).values():
+        assert sorted(drive["node"] for drive in members(pool)) == [1, 4, 5]
     reads_all(cluster, node)
