@@ -89,7 +89,7 @@ def cluster():
             node.spawn()
         wait_told(c, "READY=1\nSTATUS=waits for the cluster to be made: millrace admin cluster init, or adopt")  # who started it may type that now
         said = doctor(c, c.nodes[1])[1]
-        assert "it serves nothing yet: The cluster has not been made yet" in said and "MEND" not in said, said
+        assert "it serves nothing yet: The cluster has not been made yet" in said and "access key" not in said, said
         code, said = status(c, c.nodes[1])
         assert code == 2 and "The cluster has not been made yet" in said, said
         said = init(c, "--nodes", "alpha,node-7,beta")
