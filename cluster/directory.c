@@ -50,7 +50,7 @@ const struct cl_pool *cl_view_bad_pool(const struct cl_view *view)
         unsigned i;
 
         for (i = 0; i < view->pool_count; i++)
-                if (view->pools[i].bad)
+                if (view->pools[i].bad || (view->pools[i].is_led && !view->pools[i].has_config))
                         return &view->pools[i];
         return NULL;
 }

@@ -134,6 +134,10 @@ static int take_drives_of(struct cl_create *create, unsigned at, unsigned number
         const unsigned pools = create->last - create->first + 1;
         unsigned i, turn = at;
 
+        if (member != NULL && member->node.state == CL_NODE_GONE) {
+                snprintf(create->text, sizeof(create->text), "node %u was removed: the others refuse it", (unsigned)create->nodes[at]);
+                return -EINVAL;
+        }
         if (member == NULL || member->node.drive_count == 0) {
                 snprintf(create->text, sizeof(create->text), "node %u has announced no empty folders", (unsigned)create->nodes[at]);
                 return -EINVAL;
@@ -260,14 +264,15 @@ static unsigned highest_pool(const struct cl_view *view)
         return highest;
 }
 
-/* Folders of one that is bad would be dealt again. */
+/* Folders of one that is bad, or that is led and whose configuration was lost, would be dealt again. */
 static int check_no_bad_pool(struct cl_create *create)
 {
         const struct cl_pool *bad = cl_view_bad_pool(create->view);
 
         if (bad == NULL)
                 return 0;
-        snprintf(create->text, sizeof(create->text), "what etcd has of pool %u makes no sense: until it does, nobody knows which folders it has", bad->number);
+        snprintf(create->text, sizeof(create->text), "what etcd has of pool %u %s: until it is put back, nobody knows which folders it has", bad->number,
+                 bad->bad ? "makes no sense" : "lacks its configuration");
         return -EBADMSG;
 }
 

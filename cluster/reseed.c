@@ -60,6 +60,8 @@ static void found_add_report(struct cl_reseed_found *found, unsigned number, con
 /* What makes no sense is as if it were not there: it is what is written anew. */
 static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
 {
+        struct cl_node node;
+
         switch (kind) {
         case CL_KEY_FORMAT:
                 found->has_format = cl_format_read(key->value.data, key->value.len, &found->format) == 0;
@@ -81,8 +83,10 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
         case CL_KEY_REPORT:
                 found_add_report(found, number, key);
                 break;
-        case CL_KEY_LEADER:
         case CL_KEY_NODE:
+                found->gone[number] = cl_node_read(key->value.data, key->value.len, &node) == 0 && node.state == CL_NODE_GONE;
+                break;
+        case CL_KEY_LEADER:
         case CL_KEY_NAMES:
         case CL_KEY_SWITCHES:
                 break;
@@ -142,6 +146,19 @@ static char *write_room(struct cl_reseed *r)
         return r->texts[r->op_count].value;
 }
 
+/* It was removed when no pool had a slot of it any more: a drive that it has kept gives it no rights back. */
+static bool stays_removed(const struct cl_reseed *r, unsigned number)
+{
+        const struct cl_reseed_plan *plan = &r->plan;
+        unsigned i, slot;
+
+        for (i = 0; r->found.gone[number] && i < plan->pool_count; i++)
+                for (slot = 0; slot < plan->pools[i].epoch.slots; slot++)
+                        if (plan->pools[i].epoch.slot[slot].site.node == number && (plan->pools[i].epoch.gone >> slot & 1) == 0)
+                                return false;
+        return r->found.gone[number];
+}
+
 /* The node as it has reported itself; it enters itself again when it joins. */
 static bool write_node(struct cl_reseed *r, unsigned number)
 {
@@ -158,7 +175,7 @@ static bool write_node(struct cl_reseed *r, unsigned number)
                 if (r->found.reports[i].node != number)
                         continue;
                 node = r->found.reports[i].self;
-                node.state = CL_NODE_IN;
+                node.state = stays_removed(r, number) ? CL_NODE_GONE : CL_NODE_IN;
                 node.boot = boot.boot;
                 node.drive_count = 0;
                 len = cl_node_write(&node, write_room(r));

@@ -91,7 +91,7 @@ const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t numb
 const struct cl_pool *cl_view_pool(const struct cl_view *view, unsigned number);
 /* Any thread. NULL: there is no configuration of a pool of that store. */
 const struct cl_pool *cl_view_pool_of_store(const struct cl_view *view, const uint8_t store_id[CL_ID]);
-/* Any thread. One that is bad; NULL: none is. */
+/* Any thread. One that is bad, or that is led and has no configuration; NULL: none is. */
 const struct cl_pool *cl_view_bad_pool(const struct cl_view *view);
 /* Copies what it holds. -ENOMEM. Any thread. */
 int cl_view_copy(struct cl_view *to, const struct cl_view *from);

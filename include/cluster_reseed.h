@@ -124,6 +124,7 @@ struct cl_reseed_found {
         int64_t format_revision, request_revision, config_revision[CL_POOLS_MAX + 1];
         struct cl_boot boots[CL_NODE_LAST + 1]; /* that etcd has; 0: none, or it makes no sense */
         int64_t boot_revision[CL_NODE_LAST + 1];
+        bool gone[CL_NODE_LAST + 1]; /* etcd says that the node was removed */
 };
 
 /* What a pool is to have. */

@@ -258,6 +258,12 @@ static struct admin_answer no_new_folders(const struct cl_member *member, bool o
         return srv_admin_error(409, "NoFolder", text);
 }
 
+/* What looks like a new folder may be that pool's. */
+static struct admin_answer folders_unknown(void)
+{
+        return srv_admin_error(503, "Unavailable", "what etcd has of some pool makes no sense, or lacks its configuration: until it is put back, nobody knows which folders are new");
+}
+
 static struct admin_answer add_to(struct admin_request *request, const struct admin_parameters *p, const struct nodes *n)
 {
         const struct cl_member *member = find_node(n, p);
@@ -269,6 +275,8 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
 
         if (!take_folder_ids(p, &ids))
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
+        if (cl_view_bad_pool(&n->view) != NULL)
+                return folders_unknown();
         if (member == NULL)
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
         all = node_slots(n->pool, member->number, &gone);
@@ -300,6 +308,8 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
                 return srv_admin_error(400, "BadRequest", "slot=N must be given, of a slot that there is");
         if (!take_folder_ids(p, &ids) || ids.count > 1)
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
+        if (cl_view_bad_pool(&n->view) != NULL)
+                return folders_unknown();
         member = cl_view_member(&n->view, n->pool->epoch.slot[slot].site.node);
         if (member == NULL)
                 return srv_admin_error(409, "NoSuchNode", "the node of that slot has not joined");

@@ -166,12 +166,13 @@ unsigned gw_bucket_list(struct gw_gateway *gw, struct eng_str from, unsigned max
 int gw_buckets_known(struct gw_gateway *gw)
 {
         unsigned count = atomic_load_explicit(&gw->pools.count, memory_order_acquire);
+        uint64_t named = eng_bucket_pools(gw->store) | 1ull << gw->pools.list[0].number;
         const struct eng_bucket *any;
 
-        /* A store that is not ready gives no buckets, which is no answer. */
+        /* A store that is not ready gives no buckets, which is no answer; but one that no entry names has none. */
         for (unsigned i = 0; i < count; i++)
-                if (eng_bucket_get(gw->pools.list[i].store, (struct eng_str){"-", 1}, &any) == -EHOSTDOWN ||
-                    !eng_is_current(gw->pools.list[i].store))
+                if ((named >> gw->pools.list[i].number & 1) != 0 &&
+                    (eng_bucket_get(gw->pools.list[i].store, (struct eng_str){"-", 1}, &any) == -EHOSTDOWN || !eng_is_current(gw->pools.list[i].store)))
                         return -EHOSTDOWN;
         return pools_are_missing(gw) ? -EHOSTDOWN : 0;
 }

@@ -739,6 +739,33 @@ static void test_bad_pool(void **state)
         assert_int_equal(take.number, 7);
 }
 
+/* A pool that is led is there, though its configuration is lost: its number is not given to another. */
+static void test_lost_pool(void **state)
+{
+        static struct cl_create create;
+
+        three_nodes_join(2);
+        assert_int_equal(create_pools(0, false, &create), 0);
+        three_nodes_join(4);
+        put_key(CL_KEY_LEADER, 2, "{\"node\":2,\"boot\":3,\"claim\":\"00000000000000000000000000000000\"}");
+        assert_int_equal(create_pools(1, true, &create), -EBADMSG);
+        assert_non_null(strstr(create.text, "of pool 2 lacks its configuration"));
+        assert_int_equal(view_now()->pool_count, 2);
+}
+
+/* The folders that it had announced are nobody's to give. */
+static void test_pool_of_a_removed_node(void **state)
+{
+        static struct cl_create create;
+
+        three_nodes_join(2);
+        assert_int_equal(create_pools(0, false, &create), 0);
+        three_nodes_join(4);
+        put_key(CL_KEY_NODE, 3, "{\"name\":\"n3\",\"address\":\"h:3\",\"s3\":\"m:1\",\"rack\":1,\"state\":\"gone\",\"boot\":1,\"drives\":[\"20000000000000000000000000000000\"]}");
+        assert_int_equal(create_pools(1, true, &create), -EINVAL);
+        assert_non_null(strstr(create.text, "node 3 was removed"));
+}
+
 /* Each process may have to do with each other one. */
 static void test_most_nodes(void **state)
 {
@@ -834,6 +861,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_create_late, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_more_pools, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_bad_pool, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_lost_pool, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_pool_of_a_removed_node, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_most_nodes, fresh, stale),
                 cmocka_unit_test(test_file),
         };

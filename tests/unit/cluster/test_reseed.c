@@ -542,6 +542,42 @@ static void test_reseed(void **state)
         with_answers_lost(0, 0, 3);
 }
 
+static enum cl_node_state state_in_etcd(unsigned node)
+{
+        char key[CL_KEY_NAME_MAX];
+        const struct cl_request read = {.kind = CL_RANGE, .key = {key, cl_key_name("c1", CL_KEY_NODE, node, key)}};
+        struct cl_answer *answer = me_carry_out(&etcd, &read);
+        struct cl_node found_node;
+
+        assert_int_equal(answer->ranges[0].count, 1);
+        assert_int_equal(cl_node_read(answer->ranges[0].at[0].value.data, answer->ranges[0].at[0].value.len, &found_node), 0);
+        cl_answer_free(answer);
+        return found_node.state;
+}
+
+/* A node that was removed, and has kept a drive, has no rights for that. One that has slots of the pool is one of it. */
+static void test_removed_stays_removed(void **state)
+{
+        static const char gone[] = "{\"name\":\"n9\",\"address\":\"h:9\",\"s3\":\"m:1\",\"rack\":1,\"state\":\"gone\",\"boot\":1}";
+        char key[CL_KEY_NAME_MAX];
+        unsigned node;
+
+        reports[3] = reports[2];
+        reports[3].node = 9;
+        reports[3].held_count = 0;
+        snprintf(reports[3].self.name, sizeof(reports[3].self.name), "n9");
+        found.count = 4;
+        begin_etcd();
+        for (node = 3; node <= 9; node += 6) {
+                cl_key_name("c1", CL_KEY_NODE, node, key);
+                me_put(&etcd, key, gone, sizeof(gone) - 1);
+        }
+        assert_int_equal(run_reseed(true), 0);
+        assert_int_equal(state_in_etcd(3), CL_NODE_IN);
+        assert_int_equal(state_in_etcd(9), CL_NODE_GONE);
+        end_etcd();
+}
+
 static void test_reseed_pools(void **state)
 {
         with_answers_lost(1, 0, 3);
@@ -681,6 +717,7 @@ int main(void)
                 cmocka_unit_test_setup(test_plan_without_nodes, three_nodes),
                 cmocka_unit_test_setup(test_report_of_pools, two_pools), cmocka_unit_test_setup(test_plan_pools, two_pools),
                 cmocka_unit_test_setup(test_plan_missing_pool, two_pools), cmocka_unit_test_setup(test_reseed_pools, two_pools),
+                cmocka_unit_test_setup(test_removed_stays_removed, three_nodes),
                 cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),
                 cmocka_unit_test_setup(test_reseed_lost_numbers, three_nodes), cmocka_unit_test_setup(test_reseed_many, many_nodes),
                 cmocka_unit_test_setup(test_report_stands, three_nodes), cmocka_unit_test_setup(test_reseed_full, three_nodes),

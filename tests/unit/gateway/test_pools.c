@@ -513,6 +513,9 @@ static void test_other_down(void **state)
         name_for(OTHER, there);
         name_for(OTHER, fresh);
         assert_int_equal(http_bucket("PUT", here), 200);
+        hf_lease(&hf, false);
+        assert_int_equal(http_status("GET", "/", ""), 200); /* no bucket was ever made there */
+        hf_lease(&hf, true);
         make_bucket(there);
         assert_int_equal(http_object("PUT", there, "a/key", "bytes"), 200);
         assert_int_equal(http_object("PUT", here, "a/key", "bytes"), 200);
