@@ -38,11 +38,30 @@ int cli_cluster_cert_ca(struct cli_call *call)
         return CLI_OK;
 }
 
+/* Says so: it is never replaced. */
+static bool is_there(const char *folder, const char *name, const char *ending)
+{
+        char path[PATH_MAX];
+
+        if (snprintf(path, sizeof(path), "%s/%s%s", folder, name, ending) >= (int)sizeof(path) || access(path, F_OK) != 0)
+                return false;
+        cli_error("%s: %s", path, strerror(EEXIST));
+        return true;
+}
+
 int cli_cluster_cert_node(struct cli_call *call)
 {
         char why[WHY_MAX];
         int i;
 
+        for (i = 1; i < call->argc; i++) { /* all or none */
+                if (!net_cert_names_node(call->argv[i])) {
+                        cli_error("%s: a node's name has letters, digits, - _ and . (not 'ca', and 63 at most), or is an address", call->argv[i]);
+                        return CLI_FAILED;
+                }
+                if (is_there(call->argv[0], call->argv[i], ".key") || is_there(call->argv[0], call->argv[i], ".crt"))
+                        return CLI_FAILED;
+        }
         for (i = 1; i < call->argc; i++) {
                 if (net_cert_make_node(call->argv[0], call->argv[i], NET_CERT_DAYS_NODE, why, sizeof(why)) != 0) {
                         cli_error("%s", why);
@@ -110,7 +129,7 @@ int cli_cluster_secrets(struct cli_call *call)
 
         if (!random_hex(key, KEY_BYTES) || !random_hex(access, ACCESS_BYTES) || !random_hex(secret, SECRET_BYTES)) {
                 cli_error("the system has no random numbers: %s", strerror(errno));
-        } else {
+        } else if (!is_there(folder, "key", "") && !is_there(folder, "root-credentials", "")) {
                 snprintf(text, sizeof(text), "key = %s\n", key);
                 status = make_secret(folder, "key", text);
                 snprintf(text, sizeof(text), "access_key = %s\nsecret_key = %s\n", access, secret);

@@ -272,22 +272,24 @@ const struct cli_command cli_commands[] = {
          CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC) | CLI_HAS(POOLS), 0, 1, cli_admin_cluster_pool_add},
         {"admin cluster status", "", "show the nodes of a cluster, who leads, and what its data lacks",
          "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"
-         "whole; 1: something is not, and the last lines say what; 2: the node does not answer.\n",
+         "whole; 1: something is not, and the last lines say what; 2: there was no answer that could be shown.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(WATCH), 0, 0, cli_admin_cluster_status},
         {"admin cluster reseed", "CONFIG [NODE|slot:[POOL/]N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
          "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
          "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"
          "and etcd is written from the newest that they hold. Nodes, or slots of the pool, that cannot report have to be\n"
-         "named: what only they know is lost, and their drives are never used again. It can be given again after a kill.\n",
+         "named, nodes by their numbers, as shown: what only they know is lost, and their drives are never used again. It\n"
+         "can be given again after a kill.\n",
          CLI_HAS(HELP) | CLI_HAS(YES), 1, -1, cli_admin_cluster_reseed},
         {"admin cluster node status", "", "show the nodes of a cluster, and their new folders",
          "New folders are those that a node has announced and that are no drives of the pool yet, by their ids.\n"
          "Exit status 1 if a node's drives are not all in use.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(JSON), 0, 0, cli_admin_node_status},
         {"admin cluster node add", "NODE", "make drives of the pool of all new folders of a node",
-         "NODE is a number or a name. The node runs, with settings and a certificate of this cluster and format = yes;\n"
+         "NODE is a name or a number. The node runs, with settings and a certificate of this cluster, and not format = no;\n"
          "its empty folders become drives, and their share of the names comes to them while all nodes serve. Data that is\n"
-         "there already stays where it is. Waits until it is done; what was begun goes on if the command is interrupted.\n",
+         "there already stays where it is, but for what would not survive the loss of a node otherwise. Waits until it is\n"
+         "done; what was begun goes on if the command is interrupted.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(POOL) | CLI_HAS(QUIET), 1, 1, cli_admin_node_add},
         {"admin cluster node drain", "NODE", "empty a node for good, while all nodes serve",
          "All drives of the node leave their pool together: what they hold goes to drives of other nodes first, so nothing\n"

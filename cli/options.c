@@ -96,21 +96,40 @@ static const struct cli_command *find_command(int argc, char **argv, int *words)
         return NULL;
 }
 
-/* "admin" alone, "admin --help": the commands that begin so. */
-static bool help_group(const char *word, FILE *out)
+/* "admin" alone, "admin cluster --help": the commands that begin so, with all the words before an option. */
+static bool help_group(int argc, char **argv, FILE *out)
 {
-        size_t len = strlen(word);
+        char words[128] = "";
         bool found = false;
+        size_t len = 0;
 
-        for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
-                if (strncmp(c->name, word, len) != 0 || c->name[len] != ' ')
+        for (int i = 0; i < argc && argv[i][0] != '-' && len + strlen(argv[i]) + 2 < sizeof(words); i++)
+                len += (size_t)sprintf(words + len, "%s%s", i > 0 ? " " : "", argv[i]);
+        for (const struct cli_command *c = cli_commands; len > 0 && c->name != NULL; c++) {
+                if (strncmp(c->name, words, len) != 0 || c->name[len] != ' ')
                         continue;
                 if (!found)
-                        fprintf(out, "Usage: millrace %s COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n", word);
+                        fprintf(out, "Usage: millrace %s COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n", words);
                 found = true;
                 fprintf(out, "  %-20s %s\n", c->name, c->summary);
         }
         return found;
+}
+
+static bool is_help(const char *word)
+{
+        return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int unknown_command(int argc, char **argv)
+{
+        char words[128] = "";
+        size_t len = 0;
+
+        for (int i = 0; i < argc && argv[i][0] != '-' && len + strlen(argv[i]) + 2 < sizeof(words); i++)
+                len += (size_t)sprintf(words + len, "%s%s", i > 0 ? " " : "", argv[i]);
+        cli_error("unknown command: %s (see millrace --help)", len > 0 ? words : argv[0]);
+        return CLI_USAGE;
 }
 
 /* Everything that is no command: help, version, mistakes. An exit status. */
@@ -127,23 +146,22 @@ static int no_command(int argc, char **argv)
                 printf("millrace %s\n", MILLRACE_VERSION);
                 return CLI_OK;
         }
-        if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "help") == 0) {
+        if (is_help(argv[0]) || strcmp(argv[0], "help") == 0) {
                 command = argc > 1 ? find_command(argc - 1, argv + 1, &words) : NULL;
                 if (command != NULL || argc == 1) {
                         cli_help(stdout, command);
                         return CLI_OK;
                 }
-                if (help_group(argv[1], stdout))
+                if (help_group(argc - 1, argv + 1, stdout))
                         return CLI_OK;
+                argc--;
                 argv++;
-        } else if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) &&
-                   help_group(argv[0], stdout)) {
+        } else if (is_help(argv[argc - 1]) && help_group(argc - 1, argv, stdout)) {
                 return CLI_OK;
-        } else if (argc == 1 && help_group(argv[0], stderr)) {
+        } else if (help_group(argc, argv, stderr)) {
                 return CLI_USAGE;
         }
-        cli_error("unknown command: %s (see millrace --help)", argv[0]);
-        return CLI_USAGE;
+        return unknown_command(argc, argv);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #ifndef MILLRACE_NET_CERT_H
 #define MILLRACE_NET_CERT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define NET_CERT_DAYS_CA   7300u
@@ -18,6 +19,8 @@
  * write(); then why has a line for people and no file is left.
  */
 int net_cert_make_ca(const char *folder, const char *cluster_name, unsigned days, char *why, size_t why_size);
+/* A name that net_cert_make_node() takes. */
+bool net_cert_names_node(const char *name);
 /*
  * FOLDER/NAME.crt and FOLDER/NAME.key, signed by FOLDER/ca.key. name: a host name or an IP address;
  * it becomes the certificate's only subject alternative name. days may be negative, for tests:

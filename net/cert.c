@@ -23,7 +23,7 @@
 #define SERIAL_BITS   127
 #define DAY_S         86400L
 #define BACKDATE_S    3600L /* clocks of nodes differ */
-#define CERT_NAME_MAX 253u
+#define CERT_NAME_MAX 63u /* as the setting `node` */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -204,7 +204,14 @@ static bool name_fits(const char *name, bool *is_address)
                 return true;
         if (len == 0 || len > CERT_NAME_MAX || name[0] == '.' || name[0] == '-' || strcmp(name, "ca") == 0)
                 return false;
-        return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")] == '\0';
+        return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")] == '\0';
+}
+
+bool net_cert_names_node(const char *name)
+{
+        bool is_address;
+
+        return name_fits(name, &is_address);
 }
 
 static int ca_open(const char *folder, const char *ending, FILE **out, char *why, size_t why_size)

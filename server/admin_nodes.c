@@ -253,7 +253,7 @@ static struct admin_answer no_new_folders(const struct cl_member *member, bool o
 {
         char text[200];
 
-        snprintf(text, sizeof(text), "node %u has announced no %s: put the folder into its settings, with format = yes, and restart it", (unsigned)member->number,
+        snprintf(text, sizeof(text), "node %u has announced no %s: put the folder into its settings, without format = no, and restart it", (unsigned)member->number,
                  of_id ? "new folder of that id" : "new folders");
         return srv_admin_error(409, "NoFolder", text);
 }

@@ -53,7 +53,7 @@ struct srv_ec {
           "in whatever order and under whatever path they come.")                                                      \
         X(format, BOOL, "no", 0, 0, NULL,                                                                              \
           "Make a new store of the given folders if all of them are empty. Otherwise nothing is formatted, so it may " \
-          "stay on the command line of a container.")                                                                  \
+          "stay on the command line of a container. A node of a cluster: yes by default, for empty folders that a pool has.")                                                                  \
         X(upgrade, BOOL, "no", 0, 0, NULL,                                                                             \
           "Take over a store of an older layout, for good: builds that know only the older one refuse it afterwards. " \
           "Without it such a store is refused, and nothing is touched.")                                               \
