@@ -61,7 +61,7 @@ static int page_of_s3(const char *url, const char *text, const char *request_id,
 /* An error as calls of the admin API have it; a line for those who look at health. */
 static int page_of_admin(const char *url, const char *text, char **page, size_t *len)
 {
-        json_t *error = strncmp(url, "/admin/", 7) == 0 ? json_pack("{s:s, s:s%}", "error", "Waits", "message", text, strlen(text)) : NULL;
+        json_t *error = strncmp(url, "/admin/", 7) == 0 ? json_pack("{s:s, s:s}", "error", "Waits", "message", text) : NULL;
 
         *page = error != NULL ? json_dumps(error, JSON_COMPACT) : malloc(600);
         if (*page != NULL && error == NULL)
