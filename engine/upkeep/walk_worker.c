@@ -155,7 +155,7 @@ static bool next_level(struct eng_walk_worker *worker)
 
         while (level > 0 && tour->left[level].len == 0)
                 level--;
-        if (tour->left[level].len == 0 || (level == 0 && (tour->lacking.len != 0 || worker->blind))) /* what lacks shards is tried again before moves */
+        if (tour->left[level].len == 0 || (level == 0 && (tour->failed || worker->blind))) /* what failed is tried again before moves */
                 return false;
         tour->level = level;
         from = tour->left[level];

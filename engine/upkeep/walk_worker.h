@@ -37,6 +37,7 @@ struct eng_walk_worker_tour {
         bool under_way;
         enum fmt_space space;          /* OBJECT: of plain objects, and then of versions: an object becomes a version, never the other way (V7) */
         bool versions;                 /* those */
+        bool failed;                   /* a repair was, and is to be tried again */
         bool first;                    /* nothing was left out yet: the objects are gone through for the first time */
         unsigned level;                /* objects that lack so many shards are being repaired: the most that was met, then fewer; 0: moved apart */
         struct eng_name at, to;        /* where it is, while another tour goes first */

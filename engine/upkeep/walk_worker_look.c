@@ -305,6 +305,7 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
         } else if (m->all) {
                 n->written += bytes;
                 n->failed_objects += !is_done(rv) && rv != -ECANCELED;
+                worker->all.failed |= !is_done(rv) && rv != -ECANCELED;
                 n->done_objects += is_done(rv);
                 n->done_bytes += is_done(rv) ? m->bytes : 0;
                 count_rebuilt(worker, m, rv, bytes);

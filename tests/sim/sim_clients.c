@@ -60,11 +60,25 @@ static void client_decided(struct history_op *op)
         op->answered = history_now();
 }
 
+/* Another change is asked for, and not answered yet. */
+static bool is_asked(void)
+{
+        const struct history_op *op;
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++) {
+                op = clients[i].busy && clients[i].op >= 0 && (unsigned)clients[i].op < history_count() ? history_at((unsigned)clients[i].op) : NULL;
+                if (op != NULL && op->maybe && !op->dropped && op->answered == 0)
+                        return true;
+        }
+        return false;
+}
+
 void client_took(int op)
 {
         history_at((unsigned)op)->maybe = false;
         world.took = sim.now;
-        world.asked = 0;
+        world.asked = is_asked() ? sim.now : 0;
         client_decided(history_at((unsigned)op));
 }
 
