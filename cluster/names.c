@@ -128,7 +128,7 @@ void cl_name_take(struct cl_name_take *take)
                 snprintf(take->text, sizeof(take->text), "%s is node %u in this cluster, and its drives are of node %u", take->name, (unsigned)take->number, (unsigned)take->bound);
                 name_end(take, -EEXIST, take->text);
         } else if (cl_view_bad_pool(take->view) != NULL) {
-                name_end(take, -EAGAIN, "what etcd has of a pool makes no sense, so which numbers were used is not known");
+                name_end(take, -EAGAIN, "what etcd has of a pool makes no sense, or lacks its configuration, so which numbers were used is not known");
         } else {
                 take->number = number_to_add(take);
                 if (take->number == 0)

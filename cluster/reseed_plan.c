@@ -468,7 +468,7 @@ static int number_the_rest(struct cl_reseed_plan *out)
         for (i = 0; i < out->pool_count; i++)
                 without += out->pools[i].number == 0;
         if (without > 1)
-                return plan_end(out, -EINVAL, "the drives of %u pools do not say which number their pool had", without);
+                return plan_end(out, -EAGAIN, "the drives of %u pools that have reported do not say which number their pool had", without);
         for (i = 0; i < out->pool_count; i++)
                 while (out->pools[i].number == 0) {
                         for (j = 0; j < out->pool_count && out->pools[j].number != number; j++)

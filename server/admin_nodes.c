@@ -419,7 +419,7 @@ static struct admin_answer take_node_out(struct admin_request *request, const st
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
         all = node_slots(n->pool, member != NULL ? member->number : node_number(p), &gone);
         if (dead && leads_a_pool(&n->view, member) && is_empty(&n->view, member->number))
-                return srv_admin_error(409, "InUse", "that node has no drives and leads a pool still: wait until another leads it, or switch it off");
+                return srv_admin_error(503, "NotLed", "that node has no drives, and leads a pool until another does"); /* who asks waits for that */
         if (dead && member != NULL && is_empty(&n->view, member->number))
                 return only_checks(p) ? change_begun(0, 0) : take_rights(request, member);
         if (all == 0)

@@ -145,8 +145,8 @@ static void find_members(const struct srv_settings *s, const char *url)
         if (!json_is_array(members))
                 srv_find(SRV_FOUND_NOTE, "  members", "ask it: etcdctl member list", "not known: it does not list them");
         else if (json_array_size(members) < s->etcd.count)
-                srv_find(SRV_FOUND_MEND, "  members", "it was started by itself: stop it, empty its data folder, and start it with ETCD_INITIAL_CLUSTER of all", "it knows %zu, and %u are given",
-                         json_array_size(members), s->etcd.count);
+                srv_find(SRV_FOUND_MEND, "  members", "etcdctl member list has to show all that are given: one that was started by itself is another etcd; one that is gone is not given",
+                         "it knows %zu, and %u are given", json_array_size(members), s->etcd.count);
         else
                 srv_find(SRV_FOUND_GOOD, "  members", NULL, "%zu", json_array_size(members));
         json_decref(answer);

@@ -163,16 +163,32 @@ unsigned gw_bucket_list(struct gw_gateway *gw, struct eng_str from, unsigned max
         return count;
 }
 
+/* A store that is not ready gives no buckets, which is no answer. */
+static bool pool_answers(struct eng_store *store)
+{
+        const struct eng_bucket *any;
+
+        return eng_bucket_get(store, (struct eng_str){"-", 1}, &any) != -EHOSTDOWN && eng_is_current(store);
+}
+
+/* Whatever entries say: they may be lost. */
+static bool had_buckets(struct eng_store *store)
+{
+        const struct eng_bucket *any;
+
+        return eng_bucket_list(store, (struct eng_str){"", 0}, 1, &any) != 0;
+}
+
 int gw_buckets_known(struct gw_gateway *gw)
 {
         unsigned count = atomic_load_explicit(&gw->pools.count, memory_order_acquire);
-        uint64_t named = eng_bucket_pools(gw->store) | 1ull << gw->pools.list[0].number;
-        const struct eng_bucket *any;
+        uint64_t named;
 
-        /* A store that is not ready gives no buckets, which is no answer; but one that no entry names has none. */
-        for (unsigned i = 0; i < count; i++)
-                if ((named >> gw->pools.list[i].number & 1) != 0 &&
-                    (eng_bucket_get(gw->pools.list[i].store, (struct eng_str){"-", 1}, &any) == -EHOSTDOWN || !eng_is_current(gw->pools.list[i].store)))
+        if (!pool_answers(gw->store))
+                return -EHOSTDOWN;
+        named = eng_bucket_pools(gw->store); /* as the first pool has it now */
+        for (unsigned i = 1; i < count; i++)
+                if (((named >> gw->pools.list[i].number & 1) != 0 || had_buckets(gw->pools.list[i].store)) && !pool_answers(gw->pools.list[i].store))
                         return -EHOSTDOWN;
         return pools_are_missing(gw) ? -EHOSTDOWN : 0;
 }

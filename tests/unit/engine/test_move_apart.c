@@ -21,7 +21,7 @@
 #define OBJECTS 12u
 #define SHARDS  6u
 #define FRAME   81920u /* of a shard of LARGE, with its header */
-#define LIVE    ((uint64_t)OBJECTS * SHARDS * FRAME)
+#define FEW     4u /* moved at once */
 #define CLOSE  2u /* shards of one run, of six on two nodes of three drives each: two may be lost with a node */
 
 static const struct eng_site sites[DRIVES] = {{1, 1}, {1, 1}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, {3, 3}, {3, 3}, {3, 3}};
@@ -64,12 +64,18 @@ static uint64_t back(struct sf *sf)
         return now.too_close;
 }
 
+/* Bytes of so many objects' shards. */
+static uint64_t live_of(unsigned objects)
+{
+        return (uint64_t)objects * SHARDS * FRAME;
+}
+
 /* A discard that an epoch has refused waits for the next orphan collection: a few shards more are left for so long. */
 static bool is_swept(struct sf *sf)
 {
         uint64_t now = sf_live_bytes(sf);
 
-        return now >= LIVE && now < LIVE + LIVE / 10;
+        return now >= live_of(OBJECTS) && now < live_of(OBJECTS) + live_of(OBJECTS) / 10;
 }
 
 static struct eng_version put(struct sf *sf, uint64_t bucket, const char *key, uint64_t seed)
@@ -145,28 +151,28 @@ static void test_kinds(void **state)
         sf_remove(&sf);
 }
 
-static void check(struct sf *sf, uint64_t bucket)
+static void check(struct sf *sf, uint64_t bucket, unsigned count)
 {
         char key[16];
         unsigned i;
 
-        for (i = 0; i < OBJECTS; i++) {
+        for (i = 0; i < count; i++) {
                 snprintf(key, sizeof(key), "object%u", i);
                 assert_int_equal(sf_get(sf, i % 2, bucket, key, i, LARGE), 0);
         }
 }
 
-static void put_all(struct sf *sf, uint64_t bucket)
+static void put_all(struct sf *sf, uint64_t bucket, unsigned count)
 {
         char key[16];
         unsigned i;
 
-        for (i = 0; i < OBJECTS; i++) {
+        for (i = 0; i < count; i++) {
                 snprintf(key, sizeof(key), "object%u", i);
                 assert_int_equal(sf_put(sf, i % 2, bucket, key, i, LARGE, true, NULL), 0);
         }
-        WAIT_UNTIL(sf_live_bytes(sf) == LIVE);
-        assert_int_equal(sf_live_bytes(sf), LIVE);
+        WAIT_UNTIL(sf_live_bytes(sf) == live_of(count));
+        assert_int_equal(sf_live_bytes(sf), live_of(count));
 }
 
 static uint64_t collect(struct eng_store *store, uint64_t arg)
@@ -194,32 +200,32 @@ static void test_collected_meanwhile(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        put_all(&sf, bucket);
+        put_all(&sf, bucket, FEW);
         sf_close(&sf);
-        sf.options.faults = "delay:op=sync,slot=8,ms=15000";
+        sf.options.faults = "delay:op=sync,slot=8,ms=20000";
         sf_give(&sf, ALL);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
-        WAIT_UNTIL(sf_live_bytes(&sf) > LIVE);
+        WAIT_UNTIL(sf_live_bytes(&sf) > live_of(FEW));
         sleep(6); /* the index has it */
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         moving = sf_live_bytes(&sf);
         sf_ask(&sf, collect, 0);
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         eng_heal_read(sf.store, &now, &last);
-        assert_true(now.running && moving > LIVE); /* else it was too late */
+        assert_true(now.running && moving > live_of(FEW)); /* else it was too late */
         assert_true(sf_wait_health(&sf, whole, NULL, 120));
         WAIT_UNTIL((eng_heal_read(sf.store, &now, &last), now.surveyed && !now.running));
         assert_int_equal(now.too_close, 0);
-        WAIT_UNTIL(sf_live_bytes(&sf) <= LIVE);
-        assert_int_equal(sf_live_bytes(&sf), LIVE);
+        WAIT_UNTIL(sf_live_bytes(&sf) <= live_of(FEW));
+        assert_int_equal(sf_live_bytes(&sf), live_of(FEW));
         sf.options.faults = NULL;
         for (node = 0; node < 3; node++) {
                 sf_close(&sf);
                 sf_give(&sf, ALL & ~(7u << 3 * node));
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, writable, NULL, 60));
-                check(&sf, bucket);
+                check(&sf, bucket, FEW);
                 sf_close(&sf);
                 assert_int_equal(back(&sf), 0);
         }
@@ -235,7 +241,7 @@ static void test_in_vain(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        put_all(&sf, bucket);
+        put_all(&sf, bucket, OBJECTS);
         sf_close(&sf);
         sf.options.faults = "again:op=write,slot=8";
         assert_true(back(&sf) > 0);
@@ -245,13 +251,13 @@ static void test_in_vain(void **state)
         assert_int_equal(now.too_close, (OBJECTS - now.done_objects) * CLOSE);
         WAIT_UNTIL(is_swept(&sf));
         assert_true(is_swept(&sf));
-        check(&sf, bucket);
+        check(&sf, bucket, OBJECTS);
         sf_close(&sf);
         sf.options.faults = NULL;
         assert_int_equal(back(&sf), 0);
         WAIT_UNTIL(is_swept(&sf));
         assert_true(is_swept(&sf));
-        check(&sf, bucket);
+        check(&sf, bucket, OBJECTS);
         sf_close(&sf);
         sf_remove(&sf);
 }
