@@ -389,6 +389,57 @@ uint64_t sf_ask(struct sf *sf, uint64_t (*what)(struct eng_store *store, uint64_
         return c.seed;
 }
 
+struct ids_asked {
+        struct lp_msg msg;
+        sem_t ended;
+        struct sf *sf;
+        struct eng_op op;
+        unsigned drive, ids;
+};
+
+static void ids_ask_next(struct ids_asked *asked);
+
+static void ids_answered(struct eng_op *op)
+{
+        struct ids_asked *asked = container_of(op, struct ids_asked, op);
+
+        assert(op->result == 0);
+        eng_buf_unref(op->ids.ids);
+        asked->ids += op->ids.count;
+        asked->drive++;
+        ids_ask_next(asked);
+}
+
+static void ids_ask_next(struct ids_asked *asked)
+{
+        if (asked->drive == asked->sf->drives) {
+                sem_post(&asked->ended);
+                return;
+        }
+        memset(&asked->op, 0, sizeof(asked->op));
+        asked->op.kind = ENG_OP_IDS;
+        asked->op.epoch = UINT32_MAX;
+        asked->op.done = ids_answered;
+        asked->op.ids.max = ENG_IDS_MAX;
+        eng_drive_submit(asked->sf->store->members[asked->drive].drive, &asked->op);
+}
+
+static void ids_begin(struct lp_msg *msg)
+{
+        ids_ask_next((struct ids_asked *)msg);
+}
+
+unsigned sf_ids(struct sf *sf)
+{
+        struct ids_asked asked = {.msg.run = ids_begin, .sf = sf};
+
+        sem_init(&asked.ended, 0, 0);
+        lp_post(sf->loops[0], &asked.msg);
+        while (sem_wait(&asked.ended) != 0)
+                ;
+        return asked.ids;
+}
+
 static uint64_t is_repaired(struct eng_store *store, uint64_t arg)
 {
         return store->coord->config_loading == NULL;

@@ -207,7 +207,7 @@ static void test_collected_meanwhile(void **state)
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
         WAIT_UNTIL(sf_live_bytes(&sf) > live_of(FEW));
-        sleep(6); /* the index has it */
+        WAIT_UNTIL(sf_ids(&sf) > FEW * SHARDS); /* indexes have some of it */
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         moving = sf_live_bytes(&sf);
         sf_ask(&sf, collect, 0);
@@ -218,6 +218,8 @@ static void test_collected_meanwhile(void **state)
         WAIT_UNTIL((eng_heal_read(sf.store, &now, &last), now.surveyed && !now.running));
         assert_int_equal(now.too_close, 0);
         WAIT_UNTIL(sf_live_bytes(&sf) <= live_of(FEW));
+        sleep(5); /* nothing more goes */
+        check(&sf, bucket, FEW);
         assert_int_equal(sf_live_bytes(&sf), live_of(FEW));
         sf.options.faults = NULL;
         for (node = 0; node < 3; node++) {

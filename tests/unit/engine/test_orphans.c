@@ -56,75 +56,17 @@ static void put(struct sf *sf, uint64_t bucket, unsigned i, uint64_t seed)
         assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key_of(i), seed, size_of(i), i % 3 != 0, NULL), 0);
 }
 
-/* Shards of any object id that drives hold, by asking them. */
-struct count {
-        struct lp_msg msg;
-        sem_t ended;
-        struct sf *sf;
-        struct eng_op op;
-        unsigned drive, ids;
-};
-
-static void count_next(struct count *count);
-
-static void counted(struct eng_op *op)
+static uint64_t orphans_begin(struct eng_store *store, uint64_t arg)
 {
-        struct count *count = container_of(op, struct count, op);
-
-        assert_int_equal(op->result, 0);
-        eng_buf_unref(op->ids.ids);
-        count->ids += op->ids.count;
-        count->drive++;
-        count_next(count);
-}
-
-static void count_next(struct count *count)
-{
-        if (count->drive == count->sf->drives) {
-                sem_post(&count->ended);
-                return;
-        }
-        memset(&count->op, 0, sizeof(count->op));
-        count->op.kind = ENG_OP_IDS;
-        count->op.epoch = UINT32_MAX;
-        count->op.done = counted;
-        count->op.ids.max = ENG_IDS_MAX;
-        eng_drive_submit(count->sf->store->members[count->drive].drive, &count->op);
-}
-
-static void count_begin(struct lp_msg *msg)
-{
-        count_next((struct count *)msg);
-}
-
-static unsigned count_ids(struct sf *sf)
-{
-        struct count count = {.msg.run = count_begin, .sf = sf};
-
-        sem_init(&count.ended, 0, 0);
-        lp_post(sf->loops[0], &count.msg);
-        while (sem_wait(&count.ended) != 0)
-                ;
-        return count.ids;
-}
-
-static void orphans_begin(struct lp_msg *msg)
-{
-        struct count *count = (struct count *)msg;
-
-        eng_orphans_consider(count->sf->store);
-        sem_post(&count->ended);
+        eng_orphans_consider(store);
+        return 0;
 }
 
 static void orphans(struct sf *sf)
 {
-        struct count count = {.msg.run = orphans_begin, .sf = sf};
         uint64_t none = 0;
 
-        sem_init(&count.ended, 0, 0);
-        lp_post(sf->loops[0], &count.msg);
-        while (sem_wait(&count.ended) != 0)
-                ;
+        sf_ask(sf, orphans_begin, 0);
         assert_true(sf_wait_health(sf, at_rest, &none, 60));
 }
 
@@ -169,7 +111,7 @@ static void lost_discards(unsigned drives)
         for (i = 0; i < 8; i++)
                 assert_int_equal(sf_put(&sf, i % 2, other, key_of(i), 2000 + i, size_of(i), true, NULL), 0);
         assert_true(sf_wait_health(&sf, at_rest, &(uint64_t){10}, 60));
-        before = count_ids(&sf);
+        before = sf_ids(&sf);
         for (i = 0; i < NAMES; i++)
                 assert_int_equal(i % 2 != 0       ? sf_get(&sf, 0, bucket, key_of(i), i + 1, size_of(i))
                                  : i % 3 == 0     ? sf_get(&sf, 0, bucket, key_of(i), 1, 1) + ENOENT
@@ -180,7 +122,7 @@ static void lost_discards(unsigned drives)
         assert_int_equal(sf_complete(&sf, bucket, "open", id, &part, 1), 0);
         assert_int_equal(sf_get(&sf, 0, bucket, "open", 500, 3 * MIB), 0);
         orphans(&sf);
-        after = count_ids(&sf);
+        after = sf_ids(&sf);
         assert_true(after <= before + drives * 8); /* those may have come to the index since */
         sf_close(&sf);
         start(&sf, NULL, 0);
@@ -366,10 +308,10 @@ static void test_noncurrent_versions(void **state)
         sf_close(&sf);
         start(&sf, NULL, swept);
         usleep(3000000); /* the index has the discards */
-        if (count < ENG_IDS_MAX)
-                WAIT_UNTIL(count_ids(&sf) == count - swept);
-        if (count < ENG_IDS_MAX)
-                assert_int_equal(count_ids(&sf), count - swept);
+        if (count < ENG_IDS_MAX) {
+                WAIT_UNTIL(sf_ids(&sf) == count - swept);
+                assert_int_equal(sf_ids(&sf), count - swept);
+        }
         read_versions(&sf, bucket, made, count);
         orphans(&sf);
         usleep(3000000);
