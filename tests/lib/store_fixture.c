@@ -279,6 +279,24 @@ bool sf_get_row(const struct sf *sf, unsigned slot, struct sf_row *row)
         return rv == 0;
 }
 
+unsigned sf_held_ids(const struct sf *sf, unsigned slot)
+{
+        struct eng_index *index = sf_index(sf, slot);
+        uint8_t after[FMT_ID] = {0}, id[FMT_ID];
+        struct eng_index_txn *txn;
+        uint64_t key_hash;
+        unsigned n = 0;
+
+        assert(eng_index_reader_new(index, &txn) == 0);
+        assert(eng_index_read_begin(txn) == 0);
+        for (; eng_index_location_next(txn, after, id, &key_hash) == 0; n++)
+                memcpy(after, id, FMT_ID);
+        eng_index_read_end(txn);
+        eng_index_reader_free(txn);
+        eng_index_close(index);
+        return n;
+}
+
 void sf_put_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
 {
         struct eng_index *index = sf_index(sf, slot);

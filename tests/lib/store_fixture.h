@@ -81,6 +81,8 @@ struct sf_row {
 bool sf_get_row(const struct sf *sf, unsigned drive, struct sf_row *row);
 /* row->len 0: deletes it. */
 void sf_put_row(const struct sf *sf, unsigned drive, const struct sf_row *row);
+/* Ids of objects of which a drive that is not open has shards. */
+unsigned sf_held_ids(const struct sf *sf, unsigned drive);
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
 int sf_bucket_with(struct sf *sf, const char *name, const struct eng_bucket_rules *rules, uint64_t *id);

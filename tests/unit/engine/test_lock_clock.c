@@ -351,6 +351,25 @@ static void test_unread(void **state)
         sf_remove(&sf);
 }
 
+/* The row of one drive makes no sense: the others' counts. */
+static void test_unread_on_one(void **state)
+{
+        const struct fmt_lock_clock spoilt = {lp_wall_ms(), -1};
+        struct sf sf;
+        unsigned i;
+
+        make_locked(&sf);
+        for (i = 0; i < 4; i++) {
+                sf_close(&sf);
+                keep_on(&sf, i, &spoilt, sizeof(spoilt));
+                open_at(&sf, false, 0);
+                assert_true(!frozen(&sf) && shows(&sf, 0));
+                assert_int_equal(lock_call(&sf, 0), 0); /* and is written to it */
+        }
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* ---- the budget ------------------------------------------------------------------------------ */
 
 /* A day is gained once, however it is spread over starts; a confirmation gives it anew. */
@@ -594,7 +613,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_wall_clock_jumps),    cmocka_unit_test(test_restarts),           cmocka_unit_test(test_confirmed),
-                cmocka_unit_test(test_kept),                cmocka_unit_test(test_unread),             cmocka_unit_test(test_budget_is_spent),
+                cmocka_unit_test(test_kept),                cmocka_unit_test(test_unread),             cmocka_unit_test(test_unread_on_one),
+                cmocka_unit_test(test_budget_is_spent),
                 cmocka_unit_test(test_budget_grows),        cmocka_unit_test(test_gain_is_taken_first), cmocka_unit_test(test_row_without_budget),
                 cmocka_unit_test(test_rows_that_differ),    cmocka_unit_test(test_any_history),
         };

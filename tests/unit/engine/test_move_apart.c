@@ -52,16 +52,27 @@ static void begin(struct sf *sf, uint64_t *bucket)
         assert_true(sf_wait_health(sf, writable, NULL, 60));
 }
 
-/* The node is back. What is left too close. */
-static uint64_t back(struct sf *sf)
+static void open_all(struct sf *sf)
+{
+        sf_give(sf, ALL);
+        assert_int_equal(sf_open(sf, false), 0);
+}
+
+/* What is left too close when all has been walked. */
+static uint64_t walked(struct sf *sf)
 {
         static struct eng_heal_report now, last;
 
-        sf_give(sf, ALL);
-        assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_health(sf, whole, NULL, 60));
         WAIT_UNTIL((eng_heal_read(sf->store, &now, &last), now.surveyed && !now.running));
         return now.too_close;
+}
+
+/* The node is back. */
+static uint64_t back(struct sf *sf)
+{
+        open_all(sf);
+        return walked(sf);
 }
 
 /* Bytes of so many objects' shards. */
@@ -235,7 +246,20 @@ static void test_collected_meanwhile(void **state)
         sf_remove(&sf);
 }
 
-/* A drive that takes no shards: what would be moved there stays as it is, nothing of the attempts is left, and nothing waits for it. */
+/* Of each object, as many as it has shards. No drive is open. */
+static unsigned held_ids(const struct sf *sf)
+{
+        unsigned drive, n = 0;
+
+        for (drive = 0; drive < DRIVES; drive++)
+                n += sf_held_ids(sf, drive);
+        return n;
+}
+
+/*
+ * Two of a node's drives take no shards: whatever would be moved needs one of them, and stays as it is. Nothing waits for it, and nothing
+ * of the attempts is left, but for a few discards that an epoch has refused.
+ */
 static void test_in_vain(void **state)
 {
         static struct eng_heal_report now, last;
@@ -245,16 +269,18 @@ static void test_in_vain(void **state)
         begin(&sf, &bucket);
         put_all(&sf, bucket, OBJECTS);
         sf_close(&sf);
-        sf.options.faults = "again:op=write,slot=8";
-        assert_true(back(&sf) > 0);
+        sf.options.faults = "again:op=write,slot=7;again:op=write,slot=8";
+        open_all(&sf);
+        atomic_store(&sf.store->unsettled, true); /* no orphans are collected in this run */
+        assert_true(walked(&sf) > 0);
         eng_heal_read(sf.store, &now, &last);
         assert_int_equal(now.failed_objects, 0);
         assert_int_equal(now.todo_objects, OBJECTS);
-        assert_int_equal(now.too_close, (OBJECTS - now.done_objects) * CLOSE);
-        WAIT_UNTIL(is_swept(&sf));
-        assert_true(is_swept(&sf));
+        assert_int_equal(now.done_objects, 0);
+        assert_int_equal(now.too_close, OBJECTS * CLOSE);
         check(&sf, bucket, OBJECTS);
         sf_close(&sf);
+        assert_in_range(held_ids(&sf), OBJECTS * SHARDS, OBJECTS * SHARDS + OBJECTS * SHARDS / 10);
         sf.options.faults = NULL;
         assert_int_equal(back(&sf), 0);
         WAIT_UNTIL(is_swept(&sf));

@@ -436,6 +436,36 @@ static void test_an_old_head_is_noticed(void **state)
         end(&sf);
 }
 
+/* In turn each of two members has the newest version back that was deleted: it is not the next newest one. */
+static void test_a_version_that_one_member_has_back_is_not_the_next(void **state)
+{
+        static struct sf_row row;
+        unsigned slot;
+        struct sf sf;
+
+        (void)state;
+        for (slot = 0; slot < 2; slot++) {
+                struct eng_version v2, v3;
+                uint64_t bucket;
+
+                begin(&sf, 1, 1, &bucket, ENG_VERSIONING_ENABLED);
+                put_others(&sf, bucket);
+                put(&sf, bucket, "key", 1, SMALL);
+                v2 = put(&sf, bucket, "key", 2, SMALL);
+                v3 = put(&sf, bucket, "key", 3, SMALL);
+                sf_close(&sf);
+                assert_true(sv_version_row(&sf, slot, bucket, "key", &v3, &row));
+                again(&sf, bucket, ENG_VERSIONING_ENABLED);
+                drop(&sf, bucket, "key", &v3);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &row);
+                again(&sf, bucket, ENG_VERSIONING_ENABLED);
+                assert_true(drop(&sf, bucket, "key", &v2).existed);
+                assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 1, SMALL), 0);
+                end(&sf);
+        }
+}
+
 /*
  * In turn each member has an old head, with a null version that was deleted: no record is built
  * from it.
@@ -796,6 +826,7 @@ int main(void)
                 cmocka_unit_test(test_a_bucket_with_markers_is_not_empty),
                 cmocka_unit_test(test_the_next_version_is_asked_of_two),
                 cmocka_unit_test(test_an_old_head_is_noticed),
+                cmocka_unit_test(test_a_version_that_one_member_has_back_is_not_the_next),
                 cmocka_unit_test(test_heads_are_asked_of_two),
                 cmocka_unit_test(test_the_head_decides_a_tie),
                 cmocka_unit_test(test_a_version_is_given_back),

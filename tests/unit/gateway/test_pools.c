@@ -541,6 +541,27 @@ static void test_other_down(void **state)
         assert_int_equal(job.rv, 0);
 }
 
+/* An entry says that the bucket is the other pool's: whether it is there can't be told while that one may be old. */
+static void test_target_in_other(void **state)
+{
+        static const char logging[] =
+                "<BucketLoggingStatus xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LoggingEnabled>"
+                "<TargetBucket>%s</TargetBucket><TargetPrefix>log/</TargetPrefix></LoggingEnabled></"
+                "BucketLoggingStatus>";
+        char here[32], there[32], target[128], body[1024];
+
+        name_for(FIRST, here);
+        name_for(OTHER, there);
+        assert_int_equal(http_bucket("PUT", here), 200);
+        assert_int_equal(sf_bucket_pool_set(first, 0, there, OTHER), 0);
+        snprintf(target, sizeof(target), "/%s?logging", here);
+        snprintf(body, sizeof(body), logging, there);
+        hf_lease(&hf, false);
+        expect_error("PUT", target, body, 503, "ServiceUnavailable");
+        hf_lease(&hf, true);
+        expect_error("PUT", target, body, 400, "InvalidTargetBucketForLogging");
+}
+
 /* A pool that was made a moment ago: other gateways know it, this one does not yet. */
 static void test_unknown_pool(void **state)
 {
@@ -587,6 +608,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_answer_lost, begin_first_home, end),
                 cmocka_unit_test_setup_teardown(test_first_down, begin_first_home, end),
                 cmocka_unit_test_setup_teardown(test_other_down, begin_other_home, end),
+                cmocka_unit_test_setup_teardown(test_target_in_other, begin_other_home, end),
                 cmocka_unit_test_setup_teardown(test_unknown_pool, begin_alone, end),
         };
 
