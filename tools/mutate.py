@@ -534,7 +534,7 @@ NAMED = [
     ("the lock clock follows the wall clock", "engine/base/lock_clock.c", "int64_t now = wall_ms < bound ? wall_ms : bound;", "int64_t now = bound < 0 ? bound : wall_ms;", ("unit test_lock_clock", SIM)),
     ("a start gains whatever the wall clock is ahead by", "engine/base/lock_clock.c", "clock->frozen = ahead > from.budget_ms;", "clock->frozen = ahead < 0 && from.budget_ms < 0;", ("unit test_lock_clock", SIM)),
     ("what a start gains is not taken from the budget", "engine/base/lock_clock.c", "lock_budget(clock, out->at_ns) - gain}", "lock_budget(clock, out->at_ns)}", ("unit test_lock_clock", SIM)),
-    ("a mark that nobody can read is none", "engine/bucket/lock_mark.c", "if (mark->unread && !mark->found)", "if (mark->unread && mark->found)", ("unit test_lock_clock",)),
+    ("one member's damage makes the mark of the others none", "engine/bucket/lock_mark.c", "if (mark->unread && !mark->found)", "if (mark->unread && mark->found)", ("unit test_lock_clock",)),
     ("a version is deleted wherever it is among those of its key", "engine/object/delete.c", "(del->place != ENG_PLACE_OLDER) ? 0 : -ESTALE;", "(del->place != ENG_PLACE_OLDER) ? 0 : del->place > ENG_PLACE_ALONE ? -ESTALE : 0;", ("unit test_versions", SIM)),
     ("a delete marker that is not alone goes", "engine/object/delete.c", "if (rv == 0 && del->place == ENG_PLACE_ALONE)", "if (rv == 0 && del->place > ENG_PLACE_ALONE)", ("unit test_versions", SIM)),
     ("the next newest version is asked of one member", "engine/object/key_scan.c", "scan->what == ENG_SCAN_UPLOAD ? 1 : 2;", "scan->what == ENG_SCAN_UPLOAD ? 1 : 1;", ("unit test_versions",)),
@@ -557,6 +557,7 @@ NAMED = [
 
 # Without these nothing is lost; why they are there all the same. By title.
 REDUNDANT = {
+    "engine/object/key_rows.c: a bucket that nobody knows never had versioning": "whoever asks has been admitted by txn_admit(), which refuses such a bucket, and a bucket with transactions is not dropped",
     "engine/drive/reclaim_segment.c: frames are moved without a flush before the index names them (I3)": "no batch of the index begins before what was written to segments is "
                                                                                                        "flushed (batch.c), moved frames too",
     "engine/drive/index.c eng_index_condemn: fsync(fd)": "the mark is an empty file: its name is all there is, and that is flushed with the folder",

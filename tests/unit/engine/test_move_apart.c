@@ -218,7 +218,7 @@ static void test_collected_meanwhile(void **state)
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
         WAIT_UNTIL(sf_live_bytes(&sf) > live_of(FEW));
-        WAIT_UNTIL(sf_ids(&sf) > FEW * SHARDS); /* indexes have some of it */
+        WAIT_UNTIL(sf_ids(&sf) > FEW * SHARDS && (uint64_t)sf_ids(&sf) * FRAME == sf_live_bytes(&sf)); /* indexes have all of it */
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         moving = sf_live_bytes(&sf);
         sf_ask(&sf, collect, 0);
