@@ -96,15 +96,26 @@ static const struct cli_command *find_command(int argc, char **argv, int *words)
         return NULL;
 }
 
-/* "admin" alone, "admin cluster --help": the commands that begin so, with all the words before an option. */
-static bool help_group(int argc, char **argv, FILE *out)
+#define WORDS_MAX 128
+
+/* What comes before options, as far as there is room. */
+static size_t first_words(int argc, char **argv, char words[WORDS_MAX])
 {
-        char words[128] = "";
-        bool found = false;
         size_t len = 0;
 
-        for (int i = 0; i < argc && argv[i][0] != '-' && len + strlen(argv[i]) + 2 < sizeof(words); i++)
+        words[0] = '\0';
+        for (int i = 0; i < argc && argv[i][0] != '-' && len + strlen(argv[i]) + 2 < WORDS_MAX; i++)
                 len += (size_t)sprintf(words + len, "%s%s", i > 0 ? " " : "", argv[i]);
+        return len;
+}
+
+/* "admin" alone, "admin cluster --help": the commands that begin so. */
+static bool help_group(int argc, char **argv, FILE *out)
+{
+        char words[WORDS_MAX];
+        size_t len = first_words(argc, argv, words);
+        bool found = false;
+
         for (const struct cli_command *c = cli_commands; len > 0 && c->name != NULL; c++) {
                 if (strncmp(c->name, words, len) != 0 || c->name[len] != ' ')
                         continue;
@@ -123,12 +134,9 @@ static bool is_help(const char *word)
 
 static int unknown_command(int argc, char **argv)
 {
-        char words[128] = "";
-        size_t len = 0;
+        char words[WORDS_MAX];
 
-        for (int i = 0; i < argc && argv[i][0] != '-' && len + strlen(argv[i]) + 2 < sizeof(words); i++)
-                len += (size_t)sprintf(words + len, "%s%s", i > 0 ? " " : "", argv[i]);
-        cli_error("unknown command: %s (see millrace --help)", len > 0 ? words : argv[0]);
+        cli_error("unknown command: %s (see millrace --help)", first_words(argc, argv, words) > 0 ? words : argv[0]);
         return CLI_USAGE;
 }
 
