@@ -164,7 +164,7 @@ static void test_kinds(void **state)
 
 static void check(struct sf *sf, uint64_t bucket, unsigned count)
 {
-        char key[16];
+        char key[24];
         unsigned i;
 
         for (i = 0; i < count; i++) {
@@ -175,7 +175,7 @@ static void check(struct sf *sf, uint64_t bucket, unsigned count)
 
 static void put_all(struct sf *sf, uint64_t bucket, unsigned count)
 {
-        char key[16];
+        char key[24];
         unsigned i;
 
         for (i = 0; i < count; i++) {
