@@ -39,6 +39,7 @@ def test_nothing_is_replaced(tmp_path):
 def test_wrong_usage(tmp_path):
     assert "ca.crt" in run(tmp_path, "cluster", "cert", "node", tmp_path, "node-1", status=1)
     run(tmp_path, "cluster", "cert", "ca", tmp_path, "one")
-    assert "host name" in run(tmp_path, "cluster", "cert", "node", tmp_path, "a/b", status=1)
+    assert "a/b: a node's name has letters" in run(tmp_path, "cluster", "cert", "node", tmp_path, "node-1", "a/b", status=1)
+    assert not (tmp_path / "node-1.crt").exists()  # all or none
     run(tmp_path, "cluster", "cert", "node", tmp_path, status=2)
     run(tmp_path, "cluster", "cert", "ca", tmp_path, status=2)
