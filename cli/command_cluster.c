@@ -56,7 +56,7 @@ int cli_cluster_cert_node(struct cli_call *call)
 
         for (i = 1; i < call->argc; i++) { /* all or none */
                 if (!net_cert_names_node(call->argv[i])) {
-                        cli_error("%s: a node's name has letters, digits, - _ and . (not 'ca', and 63 at most), or is an address", call->argv[i]);
+                        cli_error("%s: " NET_CERT_NAME_RULE, call->argv[i]);
                         return CLI_FAILED;
                 }
                 if (is_there(call->argv[0], call->argv[i], ".key") || is_there(call->argv[0], call->argv[i], ".crt"))

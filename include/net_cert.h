@@ -19,6 +19,7 @@
  * write(); then why has a line for people and no file is left.
  */
 int net_cert_make_ca(const char *folder, const char *cluster_name, unsigned days, char *why, size_t why_size);
+#define NET_CERT_NAME_RULE "a node's name has letters, digits, - _ and . (not 'ca', and 63 at most), or is an address"
 /* A name that net_cert_make_node() takes. */
 bool net_cert_names_node(const char *name);
 /*

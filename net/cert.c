@@ -254,7 +254,7 @@ int net_cert_make_node(const char *folder, const char *name, int days, char *why
         int rv;
 
         if (!name_fits(name, &is_address))
-                return cert_failed(why, why_size, -EINVAL, "a node's name is a host name, not 'ca', or an address");
+                return cert_failed(why, why_size, -EINVAL, NET_CERT_NAME_RULE);
         snprintf(alternative, sizeof(alternative), "%s:%s", is_address ? "IP" : "DNS", name);
         rv = ca_read(folder, &ca, &ca_key, why, why_size);
         if (rv != 0)

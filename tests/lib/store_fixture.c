@@ -16,6 +16,7 @@
 #include "ec.h"
 #include "engine/drive/drive.h"
 #include "engine/drive/index.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/lib/wait.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -405,6 +406,17 @@ uint64_t sf_ask(struct sf *sf, uint64_t (*what)(struct eng_store *store, uint64_
 
         run(sf, 0, &c, start_ask);
         return c.seed;
+}
+
+static uint64_t consider_orphans(struct eng_store *store, uint64_t arg)
+{
+        eng_orphans_consider(store);
+        return 0;
+}
+
+void sf_collect_orphans(struct sf *sf)
+{
+        sf_ask(sf, consider_orphans, 0);
 }
 
 struct ids_asked {

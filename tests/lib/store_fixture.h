@@ -53,6 +53,8 @@ bool sf_wait_ready(struct sf *sf, unsigned seconds);
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
 /* Bytes of shards that are named, on all drives. */
 uint64_t sf_live_bytes(const struct sf *sf);
+/* An orphan collection begins, if one may. */
+void sf_collect_orphans(struct sf *sf);
 /* Object ids of which drives hold shards, by their indexes: all drives', each counted for itself; ENG_IDS_MAX of a drive at most. */
 unsigned sf_ids(struct sf *sf);
 /* For so long it does not become fine. */

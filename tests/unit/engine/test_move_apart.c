@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/store.h"
-#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_versions.h"
 #include "tests/lib/wait.h"
 
@@ -186,12 +185,6 @@ static void put_all(struct sf *sf, uint64_t bucket, unsigned count)
         assert_int_equal(sf_live_bytes(sf), live_of(count));
 }
 
-static uint64_t collect(struct eng_store *store, uint64_t arg)
-{
-        eng_orphans_consider(store);
-        return 0;
-}
-
 static bool collects_no_more(const struct eng_health *h, void *arg)
 {
         return h->ready && !h->collecting_orphans;
@@ -214,20 +207,17 @@ static void test_collected_meanwhile(void **state)
         put_all(&sf, bucket, FEW);
         sf_close(&sf);
         sf.options.faults = "delay:op=sync,slot=8,ms=20000";
-        sf_give(&sf, ALL);
-        assert_int_equal(sf_open(&sf, false), 0);
+        open_all(&sf);
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
         WAIT_UNTIL(sf_live_bytes(&sf) > live_of(FEW));
         WAIT_UNTIL(sf_ids(&sf) > FEW * SHARDS && (uint64_t)sf_ids(&sf) * FRAME == sf_live_bytes(&sf)); /* indexes have all of it */
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         moving = sf_live_bytes(&sf);
-        sf_ask(&sf, collect, 0);
+        sf_collect_orphans(&sf);
         assert_true(sf_wait_health(&sf, collects_no_more, NULL, 60));
         eng_heal_read(sf.store, &now, &last);
         assert_true(now.running && moving > live_of(FEW)); /* else it was too late */
-        assert_true(sf_wait_health(&sf, whole, NULL, 120));
-        WAIT_UNTIL((eng_heal_read(sf.store, &now, &last), now.surveyed && !now.running));
-        assert_int_equal(now.too_close, 0);
+        assert_int_equal(walked(&sf), 0);
         WAIT_UNTIL(sf_live_bytes(&sf) <= live_of(FEW));
         sleep(5); /* nothing more goes */
         check(&sf, bucket, FEW);

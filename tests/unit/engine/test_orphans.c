@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_versions.h"
 #include "tests/lib/wait.h"
 
@@ -56,17 +55,11 @@ static void put(struct sf *sf, uint64_t bucket, unsigned i, uint64_t seed)
         assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key_of(i), seed, size_of(i), i % 3 != 0, NULL), 0);
 }
 
-static uint64_t orphans_begin(struct eng_store *store, uint64_t arg)
-{
-        eng_orphans_consider(store);
-        return 0;
-}
-
 static void orphans(struct sf *sf)
 {
         uint64_t none = 0;
 
-        sf_ask(sf, orphans_begin, 0);
+        sf_collect_orphans(sf);
         assert_true(sf_wait_health(sf, at_rest, &none, 60));
 }
 
