@@ -6,6 +6,8 @@
  * answer is of unknown outcome, which is said when nobody can admit it any more: behind the next JOIN, or
  * after half a minute. What was not sent waits for a session, or for others of its class to be answered
  * (the leader says how many bytes may be under way, and each loop has an equal part), for ten seconds.
+ * A change that is older is not sent any more, also where there is a session at last: whoever asked for it
+ * may have asked somebody else meanwhile, and have changed the same name again.
  */
 #include <assert.h>
 #include <bsd/sys/queue.h>
@@ -156,6 +158,12 @@ static void link_lost(struct rem_home_link *link, const struct net_call *call, u
         pthread_mutex_unlock(&link->lock);
 }
 
+/* A change that is not to be sent (again), though nothing of it was done. */
+static bool sent_too_late(const struct home_sent *s)
+{
+        return !s->asked->reads && lp_now(s->hl->loop) >= s->asked_at + WAIT_MOST_NS;
+}
+
 /* Nothing was done, and it may be asked again in the same session. */
 static void sent_not_now(struct home_sent *s)
 {
@@ -254,7 +262,7 @@ static void line_go(struct home_loop *hl, enum home_class class)
 {
         struct home_sent *s;
 
-        while ((s = TAILQ_FIRST(&hl->waiting[class])) != NULL && !hl->refused[class] && sent_fits(s)) {
+        while ((s = TAILQ_FIRST(&hl->waiting[class])) != NULL && !hl->refused[class] && !sent_too_late(s) && sent_fits(s)) {
                 TAILQ_REMOVE(&hl->waiting[class], s, line);
                 if (home_sent_go(s))
                         continue;
@@ -270,7 +278,7 @@ static void parked_look(struct home_loop *hl, uint64_t joins)
         struct home_sent *s, *next;
 
         TAILQ_FOREACH_SAFE (s, &hl->parked, line, next)
-                if (s->joins != joins || lp_now(hl->loop) >= s->since + WAIT_MOST_NS) {
+                if (s->joins != joins || sent_too_late(s) || lp_now(hl->loop) >= s->since + WAIT_MOST_NS) {
                         TAILQ_REMOVE(&hl->parked, s, line);
                         s->joins = UINT64_MAX;
                         TAILQ_INSERT_TAIL(&hl->waiting[s->class], s, line);
@@ -289,6 +297,10 @@ static void line_look_at(struct home_loop *hl, enum home_class class)
         TAILQ_CONCAT(&waiting, &hl->waiting[class], line);
         while ((s = TAILQ_FIRST(&waiting)) != NULL) {
                 TAILQ_REMOVE(&waiting, s, line);
+                if (sent_too_late(s)) {
+                        sent_end(s, ENG_LEADER_NOT_SENT);
+                        continue;
+                }
                 goes = goes && sent_fits(s);
                 if (goes && home_sent_go(s))
                         continue;

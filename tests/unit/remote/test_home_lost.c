@@ -8,6 +8,7 @@
 #include "tests/unit/remote/session_fixture.h"
 
 #define SOON_NS (5ull * 1000 * 1000 * 1000) /* what waits for a session that lasts waits for ten seconds, or thirty */
+#define TOO_OLD_US (9u * 1000 * 1000) /* and two seconds before */
 
 static sem_t loop_is_held, loop_goes_on;
 
@@ -58,6 +59,7 @@ static void break_connections(void)
 struct client {
         pthread_t thread;
         bool puts;
+        unsigned loop;
         _Atomic uint64_t ended; /* lp_clock() */
         int rv;
 };
@@ -66,14 +68,14 @@ static void *client_runs(void *arg)
 {
         struct client *c = arg;
 
-        c->rv = c->puts ? sf_put(&hf.home, 0, bucket, "put", 2, SMALL, true, NULL) : sf_get(&hf.home, 0, bucket, "get", 1, LARGE);
+        c->rv = c->puts ? sf_put(&hf.home, c->loop, bucket, "put", 2, SMALL, true, NULL) : sf_get(&hf.home, 0, bucket, "get", 1, LARGE);
         atomic_store(&c->ended, lp_clock());
         return NULL;
 }
 
-static void client_begins(struct client *c, bool puts)
+static void client_begins(struct client *c, bool puts, unsigned loop)
 {
-        *c = (struct client){.puts = puts};
+        *c = (struct client){.puts = puts, .loop = loop};
         MUST(pthread_create(&c->thread, NULL, client_runs, c) == 0);
 }
 
@@ -96,8 +98,8 @@ static void test_answers_are_lost(void **state)
         assert_int_equal(sf_put(&hf.home, 0, bucket, "get", 1, LARGE, true, NULL), 0);
         hold_watch(&holding);
         atomic_store(&unseen.operation, HOME_CALL);
-        client_begins(&get, false);
-        client_begins(&put, true);
+        client_begins(&get, false, 0);
+        client_begins(&put, true, 0);
         WAIT_UNTIL(atomic_load(&unseen.count) == 2);
         MUST(atomic_load(&unseen.count) == 2);
         break_connections();
@@ -138,11 +140,41 @@ static void test_ends_of_pins_are_lost(void **state)
         assert_int_equal(sf_get(&hf.home, 1, bucket, "get", 1, LARGE), 0);
 }
 
+/* A node that stood still while a change of it waited for a session: the change is not sent when there is one at last. */
+static void test_an_old_change_is_not_sent(void **state)
+{
+        struct client put;
+        struct lp_msg holding = {.run = hold_loop};
+
+        sem_init(&loop_is_held, 0, 0);
+        sem_init(&loop_goes_on, 0, 0);
+        stop_leader_node();
+        rem_home_server_free(server);
+        client_begins(&put, true, 1);
+        usleep(2000000); /* it waits */
+        lp_post(hf.home.loops[1], &holding);
+        while (sem_wait(&loop_is_held) != 0)
+                ;
+        start_leader_node(11);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 1);
+        MUST(rem_home_server_sessions(server) == 1);
+        usleep(TOO_OLD_US);
+        sem_post(&loop_goes_on);
+        pthread_join(put.thread, NULL);
+        assert_int_equal(put.rv, -EHOSTDOWN);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_get(&leader, 0, bucket, "put", 2, SMALL), -ENOENT);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "put", 2, SMALL, true, NULL), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_answers_are_lost, begin, end),
                 cmocka_unit_test_setup_teardown(test_ends_of_pins_are_lost, begin, end),
+                cmocka_unit_test_setup_teardown(test_an_old_change_is_not_sent, begin, end),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
