@@ -20,6 +20,8 @@ void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
 
 /* Calls are done: what the store is of was recovered. */
 bool eng_home_serves(const struct eng_store *store);
+/* Calls that were done for homes so far: what clients want of the store, where their requests come in elsewhere. Any thread. */
+uint64_t eng_homes_calls(const struct eng_store *store);
 /* The state of the pool, as bytes: how many. 0: it does not serve. The same bytes where nothing has changed. */
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
 /* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */

@@ -181,7 +181,7 @@ struct eng_leader_part {
         uint64_t append_count;             /* begun: the number of the last */
         struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
         uint64_t lookup_count;             /* begun: the number of the last */
-        uint64_t homes_calls;              /* done for home stores */
+        _Atomic uint64_t homes_calls;      /* done for home stores; read by anybody */
         uint64_t lookups_upto;             /* as home.readers_upto */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_deferred_list deferred;        /* discards that wait for those who may still read what is dead */

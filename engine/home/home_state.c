@@ -20,6 +20,16 @@ bool eng_home_serves(const struct eng_store *store)
         return store->coord->view.ready && store->coord->phase == ENG_PHASE_OPEN;
 }
 
+uint64_t eng_homes_calls(const struct eng_store *store)
+{
+        uint64_t sum = 0;
+        unsigned i;
+
+        for (i = 0; i < store->loop_count; i++)
+                sum += atomic_load_explicit(&store->loops[i].leader.homes_calls, memory_order_relaxed);
+        return sum;
+}
+
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX])
 {
         const struct eng_coord *c = store->coord;

@@ -337,7 +337,7 @@ static void serving_begin(struct lp_msg *msg)
                 s->done(s);
                 return;
         }
-        s->at->leader.homes_calls++;
+        atomic_fetch_add_explicit(&s->at->leader.homes_calls, 1, memory_order_relaxed);
         switch (call->kind) {
         case ENG_CALL_PUT:
                 serve_put(s);

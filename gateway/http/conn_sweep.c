@@ -175,6 +175,13 @@ static void poll_peers(struct gw_loop *loop)
         poll_batch(fds, conns, count);
 }
 
+bool gw_conn_gave_up(const struct gw_conn *conn)
+{
+        struct pollfd fd = {.fd = conn->fd, .events = POLLRDHUP};
+
+        return poll(&fd, 1, 0) == 1;
+}
+
 /*
  * The peer has closed, all it sent was read, and yet the library waits for more: it misses an end
  * that comes together with the last bytes (edge-triggered events, and a short read counts as all

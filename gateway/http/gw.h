@@ -248,6 +248,12 @@ struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener);
 void gw_sweep_start(struct gw_loop *loop);
 /* Shuts the socket down: the library then closes the connection by itself. */
 void gw_conn_cut(struct gw_conn *conn);
+/*
+ * The client has closed, also where only its own end, and so has given up: it may have asked elsewhere
+ * meanwhile. A change of it is not begun, since it could count after a newer one: what it had sent may
+ * have waited for a minute, here or on the way.
+ */
+bool gw_conn_gave_up(const struct gw_conn *conn);
 /* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */
 void gw_conn_linger(struct gw_conn *conn);
 /*

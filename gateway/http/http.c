@@ -102,6 +102,11 @@ static enum MHD_Result queue(struct gw_request *req)
         return gw_reply_queue(req) ? MHD_YES : MHD_NO;
 }
 
+static bool changes_something(const struct gw_request *req)
+{
+        return strcmp(req->op->method, "GET") != 0 && strcmp(req->op->method, "HEAD") != 0;
+}
+
 /* All is in. */
 static enum MHD_Result run_request(struct gw_request *req)
 {
@@ -111,6 +116,10 @@ static enum MHD_Result run_request(struct gw_request *req)
                 gw_reply_error_extra(req, error, req->body->message, req->body->detail);
                 gw_request_move(req, GW_ANSWER);
                 return queue(req);
+        }
+        if (changes_something(req) && gw_conn_gave_up(req->conn)) {
+                gw_request_move(req, GW_GONE);
+                return MHD_NO;
         }
         gw_request_move(req, GW_RUN);
         req->op->run(req);

@@ -234,8 +234,17 @@ void gw_reply_error(struct gw_request *req, enum s3_error error, const char *mes
         gw_reply_error_extra(req, error, message, NULL);
 }
 
+/* Of several pools: requests for the others may be served here, so this says nothing of the endpoint. */
+static void pool_unavailable(struct gw_request *req)
+{
+        if (!gw_pool_alone(req->loop->gw))
+                gw_reply_header(req, "x-millrace-unavailable", "pool");
+}
+
 void gw_reply_errno(struct gw_request *req, int rv, enum gw_about about)
 {
+        if (rv == -EHOSTDOWN && !gw_answered(req))
+                pool_unavailable(req);
         gw_reply_error(req, gw_error_of(rv, about), rv == -EHOSTDOWN ? NOT_REACHED : NULL);
 }
 
@@ -329,6 +338,7 @@ static void unsay(struct gw_request *req)
         a->status = 503;
         a->error_code = "ServiceUnavailable";
         a->header_count = 0;
+        pool_unavailable(req);
         if (!req->is_head)
                 error_text(req, S3_ERR_SERVICE_UNAVAILABLE, NOT_CURRENT, NULL, &text, &len);
         if (text != NULL)

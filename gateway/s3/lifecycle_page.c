@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+#include "engine_home.h"
+
 #define TRIES 5u
 
 /* ---- the cursor ------------------------------------------------------------------------------ */
@@ -230,10 +232,10 @@ static void lifecycle_uploads_listed(void *arg, int rv, const struct eng_upload_
         page_looked_at(run, more && count > 0);
 }
 
-/* Requests, and entries of batches, that clients have sent so far. */
+/* Requests, and entries of batches, that clients have sent so far, also to other nodes. */
 static uint64_t requests_so_far(const struct gw_gateway *gw)
 {
-        uint64_t sum = 0;
+        uint64_t sum = eng_homes_calls(gw->store);
 
         for (unsigned i = 0; i < gw->loop_count; i++) {
                 const struct gw_loop_stats *stats = &gw->loops[i].stats;

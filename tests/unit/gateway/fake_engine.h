@@ -15,6 +15,7 @@
 
 #include "ec.h"
 #include "engine.h"
+#include "engine_home.h"
 
 /* Not every program uses every piece. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -128,7 +129,7 @@ static struct {
         void (*before_entry)(uint64_t id, unsigned kind); /* runs when one is looked for; NULL */
         fake_version_page *version_page; /* NULL: entries, as of objects */
         struct fake_deletion deletions[8];
-        unsigned deletion_count, upload_lists;
+        unsigned deletion_count, upload_lists, homes_calls;
         uint64_t bucket_deleted;        /* the bucket that was to be deleted last */
         /* figures */
         unsigned puts_open, gets_open, kept, aborts, commits;
@@ -346,13 +347,18 @@ static void fake_reset(struct lp_loop *loop)
         fake.puts_open = fake.gets_open = fake.kept = fake.aborts = fake.commits = 0;
         fake.version_page = NULL;
         fake.before_entry = NULL;
-        fake.deletion_count = fake.upload_lists = 0;
+        fake.deletion_count = fake.upload_lists = fake.homes_calls = 0;
         for (unsigned i = 0; i < sizeof(fake.texts) / sizeof(fake.texts[0]); i++)
                 fake_text_set(i, (struct eng_str){"", 0});
         for (unsigned i = 0; i < sizeof(fake.entries_kept) / sizeof(fake.entries_kept[0]); i++) {
                 fake_text_write(&fake.entries_kept[i].text, (struct eng_str){"", 0});
                 fake.entries_kept[i].kind = 0;
         }
+}
+
+uint64_t eng_homes_calls(const struct eng_store *store)
+{
+        return fake_figure(&fake.homes_calls);
 }
 
 bool eng_is_current(const struct eng_store *store)

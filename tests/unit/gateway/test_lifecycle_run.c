@@ -4,6 +4,7 @@
  * fail, or that is cut off. That rules are carried out at all: tests/integration/test_lifecycle.py.
  */
 #include "gateway/s3/bucket_texts.h"
+#include "gateway/s3/lifecycle_pass.h"
 #include "tests/unit/gateway/gateway_fixture.h"
 
 #define RULES(actions)                                                                                                 \
@@ -237,6 +238,27 @@ static void read_only_cuts_a_pass_off(void **state)
         assert_string_equal(asked_from, "<c");
 }
 
+static _Atomic unsigned asked_at_once; /* versions of a page */
+
+static int page_of_few(const struct eng_list_params *params, const struct eng_version *after,
+                       struct eng_version_entry *out, unsigned *count, bool *more)
+{
+        asked_at_once = params->max;
+        add(out, count, "a", 1, true);
+        out[0].object.mtime_ms = lp_wall_ms() + 1000000; /* not due */
+        return 0;
+}
+
+/* Pages are short while clients work, also where their requests come in at other nodes. */
+static void requests_at_other_nodes_count(void **state)
+{
+        fake.version_page = page_of_few;
+        set_rules(RULES(EXPIRATION));
+        EVENTUALLY(asked_at_once == LIFECYCLE_PAGE);
+        EVENTUALLY((fake_count(&fake.homes_calls, 1), asked_at_once == LIFECYCLE_PAGE_BESIDE));
+        EVENTUALLY(asked_at_once == LIFECYCLE_PAGE);
+}
+
 static int fast_setup(void **state)
 {
         site_day_seconds = 1;
@@ -256,6 +278,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(other_rules_begin_anew, slow_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_place_without_sense_begins_anew, slow_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_cuts_a_pass_off, fast_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(requests_at_other_nodes_count, fast_setup, site_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
