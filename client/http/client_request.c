@@ -257,6 +257,20 @@ static int request_classify(struct mr_request *request, CURLcode code, enum mr_r
         return rv;
 }
 
+/*
+ * What an attempt says about its endpoint. Nothing, where the answer says that the pool of one bucket
+ * is not served at present: any other endpoint of the cluster would have to say the same.
+ */
+static enum mr_endpoint_end request_endpoint_end(const struct mr_request *request, CURLcode code)
+{
+        const struct mr_response *response = &request->response;
+        const char *what = response->status == 503 ? mr_response_header(response, "x-millrace-unavailable") : NULL;
+
+        if (request->attempt->rv != 0 || (what != NULL && strcmp(what, "pool") == 0))
+                return MR_ENDPOINT_UNKNOWN;
+        return mr_retry_endpoint(code, response->status, request->error.s3_code);
+}
+
 static void request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
 {
         unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
@@ -264,10 +278,7 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
-        request_give_endpoint(request, request->attempt->rv != 0
-                                               ? MR_ENDPOINT_UNKNOWN
-                                               : mr_retry_endpoint(code, request->response.status,
-                                                                   request->error.s3_code));
+        request_give_endpoint(request, request_endpoint_end(request, code));
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
                 request_end(request, 0);
                 return;

@@ -14,7 +14,7 @@
 #define BODY    100000
 
 /* What a server does with each request. Set before it starts, or under its lock. */
-enum manner { SERVES, SLOW_DOWN, UNAVAILABLE, HANGS_UP, CUTS_BODIES, SLEEPS };
+enum manner { SERVES, SLOW_DOWN, UNAVAILABLE, POOL_UNAVAILABLE, HANGS_UP, CUTS_BODIES, SLEEPS };
 
 struct server {
         struct fake_s3 fake;
@@ -58,6 +58,10 @@ static void serve_by_manner(void *arg, const struct fake_request *request, struc
                 return;
         case UNAVAILABLE:
                 fake_error(reply, 503, "ServiceUnavailable");
+                return;
+        case POOL_UNAVAILABLE:
+                fake_error(reply, 503, "ServiceUnavailable");
+                snprintf(reply->headers, sizeof(reply->headers), "x-millrace-unavailable: pool\r\n");
                 return;
         case HANGS_UP:
                 reply->status = 0;
@@ -131,6 +135,17 @@ static void delete_all(struct mr_client *client, unsigned count)
                 assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
 }
 
+static int request_at(struct mr_client *client, const unsigned *endpoint)
+{
+        struct mr_request request = {.method = "DELETE", .bucket = "bkt", .key = "k", .only = endpoint, .single = true};
+        struct mr_response response;
+        int rv = mr_request_run(client, &request, &response, NULL);
+
+        mr_response_free(&response);
+        assert_int_equal(request.use.index, *endpoint);
+        return rv;
+}
+
 static void get_whole(struct mr_client *client)
 {
         struct mr_get get = {.bucket = "bkt", .key = "k"};
@@ -159,7 +174,7 @@ static void requests_spread(void **state)
 
 static void retries_go_elsewhere(void **state)
 {
-        static const enum manner manners[] = {SLOW_DOWN, UNAVAILABLE, HANGS_UP};
+        static const enum manner manners[] = {SLOW_DOWN, UNAVAILABLE, POOL_UNAVAILABLE, HANGS_UP};
 
         for (size_t i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
                 struct store store;
@@ -181,6 +196,50 @@ static void those_that_fail_are_avoided(void **state)
         delete_all(client, 100);
         stop(&store, client);
         assert_in_range(store.server[0].fake.requests, 1, 8);
+}
+
+static unsigned failures_of(struct mr_client *client, unsigned index)
+{
+        unsigned failures;
+
+        pthread_mutex_lock(&client->lock);
+        failures = client->endpoints.at[index].failures;
+        pthread_mutex_unlock(&client->lock);
+        return failures;
+}
+
+/* What one pool of a cluster lacks keeps no request for another pool from any endpoint. */
+static void a_pool_that_is_down_is_no_fault_of_an_endpoint(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, POOL_UNAVAILABLE, POOL_UNAVAILABLE, 4);
+        struct mr_error err;
+
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -EBUSY);
+        assert_string_equal(err.s3_code, "ServiceUnavailable");
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_int_equal(failures_of(client, i), 0);
+        stop(&store, client);
+        assert_int_equal(requests_of(&store), 4);
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_in_range(store.server[i].fake.requests, 1, 2);
+}
+
+/* Nor does it say that an endpoint which had failed is well again. */
+static void a_pool_that_is_down_praises_no_endpoint(void **state)
+{
+        static const unsigned first = 0;
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 1);
+
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        assert_int_equal(failures_of(client, 0), 1);
+        pthread_mutex_lock(&store.server[0].fake.lock);
+        store.server[0].manner = POOL_UNAVAILABLE;
+        pthread_mutex_unlock(&store.server[0].fake.lock);
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        assert_int_equal(failures_of(client, 0), 1);
+        stop(&store, client);
 }
 
 static void a_stopped_one_is_avoided(void **state)
@@ -310,17 +369,6 @@ static void threads_share_what_is_known(void **state)
         assert_in_range(store.server[0].fake.requests, 1, 60);
 }
 
-static int request_at(struct mr_client *client, const unsigned *endpoint)
-{
-        struct mr_request request = {.method = "DELETE", .bucket = "bkt", .key = "k", .only = endpoint, .single = true};
-        struct mr_response response;
-        int rv = mr_request_run(client, &request, &response, NULL);
-
-        mr_response_free(&response);
-        assert_int_equal(request.use.index, *endpoint);
-        return rv;
-}
-
 /* As what concerns an RDMA session does. What it meets there is known to all. */
 static void a_request_may_have_one_endpoint_alone(void **state)
 {
@@ -363,6 +411,8 @@ int main(void)
                 cmocka_unit_test(requests_spread),
                 cmocka_unit_test(retries_go_elsewhere),
                 cmocka_unit_test(those_that_fail_are_avoided),
+                cmocka_unit_test(a_pool_that_is_down_is_no_fault_of_an_endpoint),
+                cmocka_unit_test(a_pool_that_is_down_praises_no_endpoint),
                 cmocka_unit_test(a_stopped_one_is_avoided),
                 cmocka_unit_test(one_that_comes_back_is_used_again),
                 cmocka_unit_test(a_cut_body_is_continued_elsewhere),
