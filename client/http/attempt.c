@@ -104,6 +104,7 @@ void mr_request_set(struct mr_request *request, CURL *curl)
         struct mr_attempt *attempt = request->attempt;
 
         request->went_out = true;
+        curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L);
         attempt_set_limits(&request->client->settings, curl);
         curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, request->piece != 0 ? (long)request->piece : 256L << 10);
         curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, request->len <= 64 << 10 ? 64L << 10 : 256L << 10);

@@ -73,6 +73,7 @@ struct mr_request {
         const char *admin_path;               /* instead of bucket and key: a path of the admin listener */
         bool unsigned_request, once;          /* no signature; no retries, and any answer will do */
         bool single;                          /* no retries: the caller does that */
+        bool fresh; /* over a new connection: what goes over a kept one is sent twice by curl where that has died */
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by its key, sent to its endpoint; may be NULL */
         const unsigned *only;                 /* the endpoint that it goes to; NULL: one is chosen for each attempt */

@@ -245,6 +245,7 @@ int mr_session_open(struct mr_client *client, unsigned endpoint, unsigned rights
                                                 .bucket = PATH_BUCKET,
                                                 .key = PATH_KEY,
                                                 .single = true,
+                                                .fresh = true,
                                                 .only = &endpoint,
                                                 .signed_body = true,
                                                 .signed_by = &signed_by,
