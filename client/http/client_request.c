@@ -148,6 +148,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
         request->client = client;
         request->events = &request_events;
         request->number = 1;
+        request->sends = 0;
         if (mr_request_stopped(request)) {
                 rv = mr_failure(&request->error, -ECANCELED, "canceled");
                 goto err_leave;
@@ -258,6 +259,31 @@ static int request_classify(struct mr_request *request, CURLcode code, enum mr_r
 }
 
 /*
+ * Whether the server said itself that it has not done what was asked. One that takes it for a
+ * repetition does not say so.
+ */
+static bool request_was_refused(const struct mr_request *request, CURLcode code)
+{
+        return code == CURLE_OK && request->attempt->rv == 0 && request->response.status >= 300 &&
+               request->response.status < 500 && strcmp(request->error.s3_code, "RDMARequestRepeated") != 0;
+}
+
+/*
+ * What the attempt's failure is worth after those before it, curl's own copies included, and what those
+ * behind it have to know.
+ */
+static int request_doubt(struct mr_request *request, CURLcode code, int rv)
+{
+        if (request->sends > 1)
+                request->in_doubt = true;
+        if (mr_request_doubt(request, &request->error))
+                rv = -EIO;
+        if (request->sends > 0 && !request_was_refused(request, code))
+                request->in_doubt = true;
+        return rv;
+}
+
+/*
  * What an attempt says about its endpoint. Nothing, where the answer says that the pool of one bucket
  * is not served at present: any other endpoint of the cluster would have to say the same.
  */
@@ -278,6 +304,8 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
+        if (rv != 0)
+                rv = request_doubt(request, code, rv);
         request_give_endpoint(request, request_endpoint_end(request, code));
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
                 request_end(request, 0);
@@ -292,6 +320,7 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         }
         request->number++;
         pause_ms = mr_retry_delay_ms(class, request->number, mr_core_random(), retry_after(&request->response));
+        request->sends = 0;
         request->attempt->sent = 0;
         request->attempt->curl_text[0] = '\0';
         mr_response_clear(&request->response);

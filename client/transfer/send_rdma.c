@@ -49,6 +49,8 @@ static void send_rdma_finish(struct mr_send *send, int rv)
         send->carried = rv == 0 ? MR_TRANSPORT_RDMA : MR_TRANSPORT_AUTO;
         if (rv != 0 && request->error.code == 0)
                 mr_failure_errno(&request->error, rv);
+        if (rv != 0 && mr_request_doubt(request, &request->error))
+                rv = -EIO;
         if (rv == 0 && request->progress != NULL)
                 request->progress(request->progress_arg, (int64_t)request->len);
         request->done(request->done_arg, request, rv);

@@ -8,6 +8,7 @@
 #include "client/http/client_request.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #define SERVERS 3
@@ -391,6 +392,97 @@ static void a_request_may_have_one_endpoint_alone(void **state)
         assert_in_range(store.server[1].served, 20, 39);
 }
 
+struct name {
+        struct store store;
+        atomic_bool taken, lost; /* the answer to whoever takes it is lost */
+};
+
+/* A name that may be created once, at any of the endpoints. The test's only client asks one after another. */
+static void serve_name(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct name *name = arg;
+
+        if (name->taken) {
+                fake_error(reply, 412, "PreconditionFailed");
+                return;
+        }
+        name->taken = true;
+        if (name->lost)
+                reply->status = 0;
+}
+
+static struct mr_client *start_name(struct name *name, bool taken, bool lost)
+{
+        struct mr_client *client = start(&name->store, SERVES, SERVES, 3);
+
+        name->taken = taken;
+        name->lost = lost;
+        for (unsigned i = 0; i < SERVERS; i++) {
+                struct fake_s3 *fake = &name->store.server[i].fake;
+
+                pthread_mutex_lock(&fake->lock);
+                fake->serve = serve_name;
+                fake->arg = name;
+                pthread_mutex_unlock(&fake->lock);
+        }
+        return client;
+}
+
+static int create_name(struct mr_client *client, struct mr_error *err)
+{
+        struct mr_put put = {.bucket = "bkt", .key = "k", .if_none_match = true};
+        struct mr_result result;
+        int rv;
+
+        put.place = (struct mr_place){.memory = bytes, .len = 10};
+        rv = mr_put(client, &put, &result);
+        *err = result.error;
+        mr_result_free(&result);
+        return rv;
+}
+
+/* The next endpoint finds what the first has made. */
+static void a_name_created_in_doubt(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, false, true);
+        struct mr_error err;
+
+        assert_int_equal(create_name(client, &err), -EIO);
+        assert_int_equal(err.http_status, 412);
+        assert_string_equal(err.s3_code, "PreconditionFailed");
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 2);
+}
+
+static void a_name_of_anothers(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, true, false);
+        struct mr_error err;
+
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(create_name(client, &err), -EEXIST);
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 8);
+}
+
+/* Nothing was sent to the one that refuses connections. */
+static void a_name_of_anothers_behind_a_refusal(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, true, false);
+        struct mr_error err;
+
+        shutdown(name.store.server[0].fake.listen_fd, SHUT_RDWR);
+        shutdown(name.store.server[1].fake.listen_fd, SHUT_RDWR);
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(create_name(client, &err), -EEXIST);
+        assert_true(failures_of(client, 0) + failures_of(client, 1) > 0);
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 8);
+}
+
 static void bad_lists_make_no_client(void **state)
 {
         struct mr_settings settings;
@@ -422,6 +514,9 @@ int main(void)
                 cmocka_unit_test(all_down_is_a_failure_like_any),
                 cmocka_unit_test(threads_share_what_is_known),
                 cmocka_unit_test(a_request_may_have_one_endpoint_alone),
+                cmocka_unit_test(a_name_created_in_doubt),
+                cmocka_unit_test(a_name_of_anothers),
+                cmocka_unit_test(a_name_of_anothers_behind_a_refusal),
                 cmocka_unit_test(bad_lists_make_no_client),
         };
 
