@@ -260,12 +260,14 @@ static int request_classify(struct mr_request *request, CURLcode code, enum mr_r
 
 /*
  * Whether the server said itself that it has not done what was asked. One that takes it for a
- * repetition does not say so.
+ * repetition does not say so; one that does not know it (501) does.
  */
 static bool request_was_refused(const struct mr_request *request, CURLcode code)
 {
-        return code == CURLE_OK && request->attempt->rv == 0 && request->response.status >= 300 &&
-               request->response.status < 500 && strcmp(request->error.s3_code, "RDMARequestRepeated") != 0;
+        int status = request->response.status;
+
+        return code == CURLE_OK && request->attempt->rv == 0 && ((status >= 300 && status < 500) || status == 501) &&
+               strcmp(request->error.s3_code, "RDMARequestRepeated") != 0;
 }
 
 /*
