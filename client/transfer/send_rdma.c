@@ -144,7 +144,7 @@ static enum mr_grant_end send_rdma_failure(const struct mr_send *send)
                 return MR_LEASE_QUIET;
         if (send->rv == -ECANCELED)
                 return MR_LEASE_UNWANTED;
-        if (strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
+        if (request->sends > 1 || strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
             strcmp(request->error.s3_code, "InvalidAccessKeyId") == 0)
                 return MR_LEASE_DOUBT;
         return send_rdma_header_is(&request->response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET
