@@ -16,11 +16,11 @@
  *   -EAGAIN the queue has no room for another         -ECHILD the client was made before a fork -ENOTEMPTY the bucket holds objects
  *   -EPROTO an answer that is not S3                  -EREMOTEIO any other answer of failure   -ENOMEM
  *
- * What was to be changed may have been changed when the result is -EIO or -ETIMEDOUT. -EIO is also the
- * result where a request was repeated because an earlier attempt's answer was lost or 5xx, and the
- * repetition was refused for what that attempt may itself have done: -EEXIST of a conditional PUT or
- * copy or of a bucket that is created, -ENOENT of a bucket that is deleted, and the like. http_status
- * and s3_code are then those of the refusal. To find out, look what is there.
+ * After -EIO or -ETIMEDOUT the change that was asked for may have been made: look what is there. -EIO
+ * is also the result where an earlier attempt's answer was lost or 5xx, and its repetition was refused
+ * for what that attempt may itself have done. Examples: -EEXIST of a conditional PUT or copy, or of a
+ * bucket that is created; -ENOENT of a bucket that is deleted. http_status and s3_code are those of
+ * the refusal. An endpoint that cannot be reached any more after such an attempt is -EIO, too.
  *
  * Threads: every function may be called by any thread at any time, several at once on the same
  * client, unless it says otherwise. None but mr_client_cancel() may be called by a signal handler.

@@ -271,8 +271,8 @@ static bool request_was_refused(const struct mr_request *request, CURLcode code)
 }
 
 /*
- * What the attempt's failure is worth after those before it, curl's own copies included, and what those
- * behind it have to know.
+ * What the attempt's failure is worth after those before it, curl's own copies included. Notes for
+ * those behind it whether this one is in doubt.
  */
 static int request_doubt(struct mr_request *request, CURLcode code, int rv)
 {
@@ -286,8 +286,8 @@ static int request_doubt(struct mr_request *request, CURLcode code, int rv)
 }
 
 /*
- * What an attempt says about its endpoint. Nothing, where the answer says that the pool of one bucket
- * is not served at present: any other endpoint of the cluster would have to say the same.
+ * What an attempt says about its endpoint. Nothing, where the answer says that one bucket's pool is
+ * not served at present: any other endpoint of the cluster would have to say the same.
  */
 static enum mr_endpoint_end request_endpoint_end(const struct mr_request *request, CURLcode code)
 {

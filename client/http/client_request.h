@@ -122,8 +122,8 @@ struct mr_request {
         struct mr_error error;
         bool went_out; /* an attempt of it was begun */
         /*
-         * an attempt of it was sent, and nothing is known of its outcome. Stays when the request is started again, by
-         * whatever transport; zeroed by the caller
+         * An attempt of it was sent, and its outcome is not known. Stays when the request is started
+         * again, by whatever transport; zeroed by the caller.
          */
         bool in_doubt;
         unsigned sends; /* times that the latest attempt was sent: curl repeats it where a kept connection has died */
@@ -167,8 +167,8 @@ const char *mr_response_header(const struct mr_response *response, const char *n
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
 
 /*
- * After a failure that err describes: true where an attempt in doubt may itself be its reason, or where
- * it would be read as "nothing was done". It is -EIO then, and says so.
+ * After a failure that err describes: true where an attempt in doubt may itself be its reason, or
+ * where it would be read as "nothing was done". err is -EIO then, and says so.
  */
 bool mr_request_doubt(const struct mr_request *request, struct mr_error *err);
 

@@ -1,8 +1,8 @@
 /*
- * doubt.c - what a failure is worth when an earlier attempt of the same request may have been carried
- * out: "it exists" may speak of what that attempt has made, and then the outcome is not known.
- * client_request.c asks after each attempt that failed; those who read an error in a 200 answer ask,
- * too. Pure.
+ * doubt.c - what a failure is worth when an earlier attempt of the same request may have been
+ * carried out: "it exists" may speak of what that attempt has made, and then the outcome is not
+ * known. client_request.c asks after each attempt that failed; operation_small.c asks about an error
+ * in a 200 answer, send_rdma.c when RDMA has ended without one. Pure.
  */
 #include "client/http/client_request.h"
 

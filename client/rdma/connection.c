@@ -49,8 +49,8 @@ static bool pause_for(struct mr_connection *connection, const int *fd, unsigned 
 }
 
 /*
- * While a session is opened, or its end is told: those that were stopped go, the rest waits. Grants of
- * a session that was lost end as soon as their requests are over: nothing of them is bound.
+ * While a session is opened, or its end is told: those that were stopped go, the rest waits. Grants
+ * of a session that was lost end as soon as their requests are over: nothing of them is bound.
  */
 static void pause_opening(void *arg)
 {

@@ -397,7 +397,7 @@ struct name {
         atomic_bool taken, lost; /* the answer to whoever takes it is lost */
 };
 
-/* A name that may be created once, at any of the endpoints. The test's only client asks one after another. */
+/* A name that may be created once, at any of the endpoints. Requests come one after another. */
 static void serve_name(void *arg, const struct fake_request *request, struct fake_reply *reply)
 {
         struct name *name = arg;
