@@ -11,10 +11,16 @@
  *   -ENOENT no such key, bucket, version or upload    -EACCES refused, or no credentials       -EEXIST it exists, a condition does not hold
  *   -ESTALE the object changed meanwhile              -EMSGSIZE the bytes do not fit the place -ERANGE the range begins behind the object's end
  *   -EBADMSG bytes do not match their checksum        -EBUSY 503 or 429 to the last one        -ENOSPC the store is full
- *   -ECONNREFUSED endpoint not reached                -ETIMEDOUT no answer in time             -EIO the connection broke
+ *   -ECONNREFUSED endpoint not reached                -ETIMEDOUT no answer in time             -EIO the connection broke, outcome unknown
  *   -ECANCELED canceled                               -EOPNOTSUPP this transport is not there  -EINVAL malformed, by us or by the endpoint's word
  *   -EAGAIN the queue has no room for another         -ECHILD the client was made before a fork -ENOTEMPTY the bucket holds objects
  *   -EPROTO an answer that is not S3                  -EREMOTEIO any other answer of failure   -ENOMEM
+ *
+ * After -EIO or -ETIMEDOUT the change that was asked for may have been made: look what is there. -EIO
+ * is also the result where an earlier attempt's answer was lost or 5xx, and its repetition was refused
+ * for what that attempt may itself have done. Examples: -EEXIST of a conditional PUT or copy, or of a
+ * bucket that is created; -ENOENT of a bucket that is deleted. http_status and s3_code are those of
+ * the refusal. An endpoint that cannot be reached any more after such an attempt is -EIO, too.
  *
  * Threads: every function may be called by any thread at any time, several at once on the same
  * client, unless it says otherwise. None but mr_client_cancel() may be called by a signal handler.
@@ -387,6 +393,7 @@ struct mr_bucket {
 /* A result of fn other than 0 ends the listing, and is its result. */
 typedef int (*mr_bucket_fn)(void *arg, const struct mr_bucket *bucket);
 MR_API int mr_buckets(struct mr_client *client, mr_bucket_fn bucket, void *arg, struct mr_error *err);
+/* -EIO: an earlier attempt, whose answer was lost, may have made or deleted it. */
 MR_API int mr_bucket_create(struct mr_client *client, const char *bucket, struct mr_error *err);
 MR_API int mr_bucket_delete(struct mr_client *client, const char *bucket, struct mr_error *err);
 MR_API int mr_bucket_head(struct mr_client *client, const char *bucket, struct mr_error *err);
@@ -399,8 +406,8 @@ struct mr_put {
         const char *content_type;         /* NULL: not sent */
         const struct mr_header *metadata; /* x-amz-meta-NAME: value */
         unsigned metadata_count;
-        bool if_none_match;   /* only where the key does not exist, else -EEXIST */
-        const char *if_match; /* only over this ETag, else -EEXIST */
+        bool if_none_match;   /* only where the key does not exist, else -EEXIST; -EIO: this PUT may have been done */
+        const char *if_match; /* only over this ETag, else -EEXIST; -EIO: this PUT may have been done */
         enum mr_transport transport;
         uint64_t reserved[4];
 };
@@ -443,7 +450,7 @@ MR_API void mr_multipart_free(struct mr_multipart *upload);
 struct mr_copy {
         const char *bucket, *key; /* the new object */
         const char *source_bucket, *source_key;
-        bool if_none_match;
+        bool if_none_match; /* only where the key does not exist, else -EEXIST; -EIO: this copy may have been done */
         const char *source_version_id; /* NULL: the current one */
         uint64_t reserved[3];
 };

@@ -19,6 +19,13 @@ static int64_t admin_read_date(const struct mr_response *response)
         return date != NULL && s3_date_parse_http(s3_str_of(date), &ms) == 0 ? ms / 1000 : 0;
 }
 
+/* What changes something must not be done twice unasked. */
+static void admin_send_once(struct mr_request *request)
+{
+        request->once = true;
+        request->fresh = strcmp(request->method, "GET") != 0;
+}
+
 /* Takes over the body. */
 static int take_reply(struct mr_response *response, struct mr_reply *out, struct mr_error *err)
 {
@@ -36,7 +43,7 @@ static int reply_of(struct mr_client *client, struct mr_request *request, struct
         int rv;
 
         memset(out, 0, sizeof(*out));
-        request->once = true;
+        admin_send_once(request);
         rv = mr_request_run(client, request, &response, err);
         if (rv == 0)
                 rv = take_reply(&response, out, err);
@@ -79,7 +86,7 @@ static int admin_once(struct mr_client *client, struct mr_request request, struc
         pthread_mutex_unlock(&client->lock);
         if (named[0] != '\0')
                 mr_request_header(&request, ADMIN_START, named);
-        request.once = true;
+        admin_send_once(&request);
         rv = mr_request_run(client, &request, &response, err);
         *again = rv == 0 && meant_for_another_start(client, &response, named);
         if (rv == 0 && !*again)

@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- before it is sent ----------------------------------------------------------------------- */
+
+/* curl has a connection, and sends. */
+static int on_send(void *arg, char *address, char *local_address, int port, int local_port)
+{
+        struct mr_request *request = MR_CAST(mr_request, arg);
+
+        request->sends++;
+        return CURL_PREREQFUNC_OK;
+}
+
 /* ---- the answer ------------------------------------------------------------------------------ */
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
@@ -104,6 +115,7 @@ void mr_request_set(struct mr_request *request, CURL *curl)
         struct mr_attempt *attempt = request->attempt;
 
         request->went_out = true;
+        curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L);
         attempt_set_limits(&request->client->settings, curl);
         curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, request->piece != 0 ? (long)request->piece : 256L << 10);
         curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, request->len <= 64 << 10 ? 64L << 10 : 256L << 10);
@@ -113,6 +125,8 @@ void mr_request_set(struct mr_request *request, CURL *curl)
         curl_easy_setopt(curl, CURLOPT_URL, attempt->wire.url);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->wire.lines);
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, attempt->curl_text);
+        curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, on_send);
+        curl_easy_setopt(curl, CURLOPT_PREREQDATA, request);
         curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
         curl_easy_setopt(curl, CURLOPT_HEADERDATA, request);
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, attempt_on_body);

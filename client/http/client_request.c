@@ -148,6 +148,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
         request->client = client;
         request->events = &request_events;
         request->number = 1;
+        request->sends = 0;
         if (mr_request_stopped(request)) {
                 rv = mr_failure(&request->error, -ECANCELED, "canceled");
                 goto err_leave;
@@ -257,6 +258,47 @@ static int request_classify(struct mr_request *request, CURLcode code, enum mr_r
         return rv;
 }
 
+/*
+ * Whether the server said itself that it has not done what was asked. One that takes it for a
+ * repetition does not say so; one that does not know it (501) does.
+ */
+static bool request_was_refused(const struct mr_request *request, CURLcode code)
+{
+        int status = request->response.status;
+
+        return code == CURLE_OK && request->attempt->rv == 0 && ((status >= 300 && status < 500) || status == 501) &&
+               strcmp(request->error.s3_code, "RDMARequestRepeated") != 0;
+}
+
+/*
+ * What the attempt's failure is worth after those before it, curl's own copies included. Notes for
+ * those behind it whether this one is in doubt.
+ */
+static int request_doubt(struct mr_request *request, CURLcode code, int rv)
+{
+        if (request->sends > 1)
+                request->in_doubt = true;
+        if (mr_request_doubt(request, &request->error))
+                rv = -EIO;
+        if (request->sends > 0 && !request_was_refused(request, code))
+                request->in_doubt = true;
+        return rv;
+}
+
+/*
+ * What an attempt says about its endpoint. Nothing, where the answer says that one bucket's pool is
+ * not served at present: any other endpoint of the cluster would have to say the same.
+ */
+static enum mr_endpoint_end request_endpoint_end(const struct mr_request *request, CURLcode code)
+{
+        const struct mr_response *response = &request->response;
+        const char *what = response->status == 503 ? mr_response_header(response, "x-millrace-unavailable") : NULL;
+
+        if (request->attempt->rv != 0 || (what != NULL && strcmp(what, "pool") == 0))
+                return MR_ENDPOINT_UNKNOWN;
+        return mr_retry_endpoint(code, response->status, request->error.s3_code);
+}
+
 static void request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
 {
         unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
@@ -264,10 +306,9 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
-        request_give_endpoint(request, request->attempt->rv != 0
-                                               ? MR_ENDPOINT_UNKNOWN
-                                               : mr_retry_endpoint(code, request->response.status,
-                                                                   request->error.s3_code));
+        if (rv != 0)
+                rv = request_doubt(request, code, rv);
+        request_give_endpoint(request, request_endpoint_end(request, code));
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
                 request_end(request, 0);
                 return;
@@ -281,6 +322,7 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         }
         request->number++;
         pause_ms = mr_retry_delay_ms(class, request->number, mr_core_random(), retry_after(&request->response));
+        request->sends = 0;
         request->attempt->sent = 0;
         request->attempt->curl_text[0] = '\0';
         mr_response_clear(&request->response);

@@ -73,6 +73,7 @@ struct mr_request {
         const char *admin_path;               /* instead of bucket and key: a path of the admin listener */
         bool unsigned_request, once;          /* no signature; no retries, and any answer will do */
         bool single;                          /* no retries: the caller does that */
+        bool fresh; /* over a new connection: what goes over a kept one is sent twice by curl where that has died */
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by its key, sent to its endpoint; may be NULL */
         const unsigned *only;                 /* the endpoint that it goes to; NULL: one is chosen for each attempt */
@@ -120,6 +121,12 @@ struct mr_request {
         struct mr_response response;
         struct mr_error error;
         bool went_out; /* an attempt of it was begun */
+        /*
+         * An attempt of it was sent, and its outcome is not known. Stays when the request is started
+         * again, by whatever transport; zeroed by the caller.
+         */
+        bool in_doubt;
+        unsigned sends; /* times that the latest attempt was sent: curl repeats it where a kept connection has died */
         bool may_pass; /* of a failure: it may be another at the next attempt */
         struct mr_endpoint_use use; /* its index: the endpoint of the latest attempt */
 
@@ -158,6 +165,12 @@ int mr_response_add_body(struct mr_response *response, const void *data, size_t 
 const char *mr_response_header(const struct mr_response *response, const char *name); /* lower case; NULL: none */
 /* What an answer that is no success means: fills err from status and body, returns err->code. */
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
+
+/*
+ * After a failure that err describes: true where an attempt in doubt may itself be its reason, or
+ * where it would be read as "nothing was done". err is -EIO then, and says so.
+ */
+bool mr_request_doubt(const struct mr_request *request, struct mr_error *err);
 
 /* ---- for attempt.c, curl_loop.c and request_queue.c ------------------------------------------ */
 

@@ -246,6 +246,7 @@ static int copy_finish(struct small_op *small)
         if (mr_answer_read(body, response->body_len, "CopyObjectResult", 1, take_copied, small) == 0)
                 return 0;
         mr_failure_of_answer(response, err);
+        (void)mr_request_doubt(&small->request, err);
         return err->s3_code[0] != '\0' ? err->code
                                        : mr_failure(err, -EPROTO, "the answer to a copy is not a CopyObjectResult");
 }

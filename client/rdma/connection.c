@@ -48,7 +48,10 @@ static bool pause_for(struct mr_connection *connection, const int *fd, unsigned 
         return fds > 0 && (item[1].revents != 0 || (fds > 1 && item[2].revents != 0));
 }
 
-/* While a session is opened: those that were stopped go, the rest waits. */
+/*
+ * While a session is opened, or its end is told: those that were stopped go, the rest waits. Grants
+ * of a session that was lost end as soon as their requests are over: nothing of them is bound.
+ */
 static void pause_opening(void *arg)
 {
         struct mr_connection *connection = MR_CAST(mr_connection, arg);
@@ -56,6 +59,7 @@ static void pause_opening(void *arg)
         pause_for(connection, NULL, 0, 1000);
         mr_grants_take(connection);
         mr_grants_sweep(connection);
+        mr_grants_look(connection);
 }
 
 static int wait_opening(void *arg, int fd, unsigned timeout_ms)

@@ -18,6 +18,7 @@
 
 #define PATH_BUCKET "_millrace" /* no bucket can have that name */
 #define PATH_KEY    "rdma/v1/sessions"
+#define OPEN_MS     10000 /* transfers wait for it, and may go over TCP or elsewhere */
 #define DELETE_MS   2000
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -245,6 +246,8 @@ int mr_session_open(struct mr_client *client, unsigned endpoint, unsigned rights
                                                 .bucket = PATH_BUCKET,
                                                 .key = PATH_KEY,
                                                 .single = true,
+                                                .fresh = true,
+                                                .limit_ms = OPEN_MS,
                                                 .only = &endpoint,
                                                 .signed_body = true,
                                                 .signed_by = &signed_by,

@@ -28,8 +28,9 @@ struct mr_session_wait {
 
 /*
  * Asks an endpoint of the client's, by its index, for a session with one of these rights (mask of
- * enum rdx_rights), once. -EOPNOTSUPP: it has no such thing; -ENOTSUP: none of these rights;
- * -EACCES; -EBUSY: too many sessions; -EPROTO; others: of the way to it. err says it in words.
+ * enum rdx_rights), once, for at most 10 s. -EOPNOTSUPP: it has no such thing; -ENOTSUP: none of
+ * these rights; -EACCES; -EBUSY: too many sessions; -EPROTO; others: of the way to it. err says it
+ * in words.
  */
 int mr_session_open(struct mr_client *client, unsigned endpoint, unsigned rights, const struct mr_session_wait *wait,
                     struct mr_session *out, struct mr_error *err);

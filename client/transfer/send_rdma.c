@@ -49,6 +49,8 @@ static void send_rdma_finish(struct mr_send *send, int rv)
         send->carried = rv == 0 ? MR_TRANSPORT_RDMA : MR_TRANSPORT_AUTO;
         if (rv != 0 && request->error.code == 0)
                 mr_failure_errno(&request->error, rv);
+        if (rv != 0 && mr_request_doubt(request, &request->error))
+                rv = -EIO;
         if (rv == 0 && request->progress != NULL)
                 request->progress(request->progress_arg, (int64_t)request->len);
         request->done(request->done_arg, request, rv);
@@ -142,7 +144,7 @@ static enum mr_grant_end send_rdma_failure(const struct mr_send *send)
                 return MR_LEASE_QUIET;
         if (send->rv == -ECANCELED)
                 return MR_LEASE_UNWANTED;
-        if (strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
+        if (request->sends > 1 || strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
             strcmp(request->error.s3_code, "InvalidAccessKeyId") == 0)
                 return MR_LEASE_DOUBT;
         return send_rdma_header_is(&request->response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET

@@ -65,7 +65,7 @@ class StoreFull(MillraceError):
 
 
 class ConnectionFailed(MillraceError, ConnectionError):
-    """The endpoint was not reached, or the connection broke each time."""
+    """The endpoint was not reached, or the connection broke. What was to be changed may have been: look what is there."""
 
 
 class RequestTimeout(MillraceError, TimeoutError):

@@ -514,6 +514,113 @@ def test_wrong_answers_without_end(site, name):
                 client.get("samples", "units")
 
 
+def error_answer(status, code):
+    text = b"<Error><Code>%s</Code></Error>" % code
+    return [b"HTTP/1.1 %d Failed" % status, b"x-millrace-rdma-posted: none", b"Content-Length: %d" % len(text)], text
+
+
+class LostCopy:
+    """Closes the connection under the second RDMA request of a kind; what repeats it gets an answer that says that nothing was posted."""
+
+    def __init__(self, method, answer, lose=True):
+        self.method = method
+        self.answer = answer
+        self.lose = lose
+        self.numbers = []
+
+    def __call__(self, request):
+        if not request[0].startswith(self.method) or not header(request, "x-millrace-rdma-window"):
+            return None
+        self.numbers.append(header(request, "x-millrace-rdma-request"))
+        if len(self.numbers) == 2 and self.lose:
+            raise ConnectionError
+        return self.answer if len(self.numbers) == 2 + self.lose else None
+
+
+def sessions_for(site, call):
+    before = metric(site, "millrace_rdma_sessions_opened_total")
+    call()
+    return metric(site, "millrace_rdma_sessions_opened_total") - before
+
+
+@loads_driver
+@pytest.mark.parametrize("lose", [False, True])
+def test_an_answer_speaks_of_one_copy(site, lose):
+    """curl repeats a GET whose connection has died. The first copy may come yet, so the session ends before the memory is given back (I7)."""
+    lost = LostCopy(b"GET", error_answer(404, b"NoSuchKey"), lose)
+    with EditingProxy(site.host, site.port, before=lost) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        got(client, site, "units")
+
+        def refused():
+            with pytest.raises(millrace.NotFound):
+                client.get_into("samples", "units", registered(client, SIZES["units"]))
+            got(client, site, "units")
+
+        assert sessions_for(site, refused) == lose
+        assert len(lost.numbers) == 3 + lose and (lost.numbers[1] == lost.numbers[2]) == lose
+
+
+@loads_driver
+def test_a_body_may_answer_one_copy_of_two(site):
+    """The other copy may write over it: it is fetched again when nothing can any more."""
+    data = site.objects["units"]
+    with client_of(site) as client:
+        etag = client.head("samples", "units").etag.encode()
+    answer = [b"HTTP/1.1 200 OK", b"x-millrace-transport: tcp", b"x-millrace-rdma-declined: off", b'ETag: "%s"' % etag,
+              b"x-millrace-crc32c: " + checksum("CRC32C", data).encode(), b"Content-Length: %d" % len(data)], data
+    lost = LostCopy(b"GET", answer)
+    with EditingProxy(site.host, site.port, before=lost) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        got(client, site, "units")
+
+        def declined():
+            got(client, site, "units", "tcp")
+            got(client, site, "units")
+
+        assert sessions_for(site, declined) == 1
+        assert len(lost.numbers) == 4 and lost.numbers[1] == lost.numbers[2]
+
+
+@loads_driver
+@pytest.mark.parametrize("lose", [False, True])
+def test_an_answer_speaks_of_one_copy_of_an_upload(site, lose):
+    lost = LostCopy(b"PUT", error_answer(412, b"PreconditionFailed"), lose)
+    with EditingProxy(site.host, site.port, before=lost) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        memory = registered(client, 300 * KIB)
+        client.put("samples", "copied", memory)
+
+        def refused():
+            with pytest.raises(millrace.ConnectionFailed if lose else millrace.PreconditionFailed) as caught:
+                client.put("samples", "copied", memory)
+            assert caught.value.http_status == 412
+            client.put("samples", "copied", memory)
+
+        assert sessions_for(site, refused) == lose
+        assert len(lost.numbers) == 3 + lose and (lost.numbers[1] == lost.numbers[2]) == lose
+
+
+@loads_driver
+@pytest.mark.parametrize("by", ["rdma", "tcp"])
+def test_an_upload_in_doubt(site, by):
+    """The first attempt creates the object, its answer is lost, and the next one, by whatever transport, finds what it has made."""
+    lost = []
+
+    def before(request):
+        return error_answer(501, b"RDMADeclined") if by == "tcp" and lost and header(request, "x-millrace-rdma-window") else None
+
+    def after(request, lines, body):
+        if lost or not request[0].startswith(b"PUT") or not header(request, "x-millrace-rdma-window"):
+            return lines, body
+        lost.append(lines[0])
+        return None
+
+    with EditingProxy(site.host, site.port, before=before, after=after) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        with pytest.raises(millrace.ConnectionFailed) as caught:
+            client.put("samples", "doubt/" + by, registered(client, 300 * KIB), if_none_match=True)
+        assert caught.value.http_status == 412 and b" 200 " in lost[0]
+        with pytest.raises(millrace.PreconditionFailed):
+            client.put("samples", "doubt/" + by, registered(client, 300 * KIB), if_none_match=True)
+
+
 @loads_driver
 def test_what_is_declined_comes_in_the_body(site):
     data = site.objects["units"]

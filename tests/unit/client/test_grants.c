@@ -320,6 +320,37 @@ static void stopped_while_a_session_is_opened(void **state)
         assert_int_equal(want_end(&two) + want_end(&three), 0);
 }
 
+/* What is over does not wait for an endpoint that is slow to open another session. */
+static void of_a_lost_session_while_another_is_opened(void **state)
+{
+        static const enum mr_grant_end hows[] = {MR_LEASE_QUIET, MR_LEASE_DOUBT, MR_LEASE_UNWANTED};
+        static const int results[] = {0, -ENOTCONN, -ECANCELED};
+
+        world.slow = true;
+        for (unsigned i = 0; i < 3; i++) {
+                three_wants();
+                atomic_store(&world.letting, true);
+                want_granted_now(&one);
+                want_granted_now(&two);
+                atomic_store(&world.letting, false);
+                while (sem_trywait(&world.opening) == 0)
+                        continue;
+                mr_grant_over(&two.grant, MR_LEASE_DOUBT);
+                assert_int_equal(want_end(&two), -ENOTCONN);
+                want_ask(&three);
+                sem_wait(&world.opening);
+                mr_grant_over(&one.grant, hows[i]);
+                assert_int_equal(want_end(&one), results[i]);
+                assert_int_equal(three.grants, 0);
+                atomic_store(&world.letting, true);
+                mr_core_wake(world.client);
+                assert_int_equal(want_answer(&three), 0);
+                mr_grant_over(&three.grant, MR_LEASE_QUIET);
+                assert_int_equal(want_end(&three), 0);
+                world_advance(61000);
+        }
+}
+
 /* Requests that are out end by themselves: the program's memory is theirs until then. */
 static void the_client_is_canceled(void **state)
 {
@@ -427,6 +458,7 @@ int main(void)
                 IN_A_WORLD(a_right_that_cannot_begin),
                 IN_A_WORLD(stopped_while_it_waits),
                 IN_A_WORLD(stopped_while_a_session_is_opened),
+                IN_A_WORLD(of_a_lost_session_while_another_is_opened),
                 IN_A_WORLD(the_client_is_canceled),
                 IN_A_WORLD(the_client_is_canceled_while_a_session_is_opened),
                 IN_A_WORLD(many_at_once),

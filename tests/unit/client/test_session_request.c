@@ -4,6 +4,8 @@
  */
 #include "tests/unit/client/fake_s3.h"
 
+#include "client/http/client_request.h"
+
 #include <semaphore.h>
 #include <sys/random.h>
 
@@ -20,9 +22,22 @@ static ssize_t chance(void *out, size_t len, unsigned flags)
         return no_chance ? -1 : getrandom(out, len, flags);
 }
 
-#define calloc    counted_calloc
-#define getrandom chance
+/* What was asked for last. */
+static unsigned asked_limit_ms;
+static bool asked_fresh;
+
+static int start_noted(struct mr_client *client, struct mr_request *request)
+{
+        asked_limit_ms = request->limit_ms;
+        asked_fresh = request->fresh;
+        return mr_request_start(client, request);
+}
+
+#define mr_request_start start_noted
+#define calloc           counted_calloc
+#define getrandom        chance
 #include "client/rdma/session_request.c"
+#undef mr_request_start
 #undef calloc
 #undef getrandom
 
@@ -142,6 +157,8 @@ static void what_is_asked(void **state)
 
         assert_int_equal(open_session(RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_REGION), 0);
         assert_int_equal(f.requests, 1);
+        assert_in_range(asked_limit_ms, 1, 10000); /* a mute endpoint holds transfers up no longer */
+        assert_true(asked_fresh);                  /* or curl may open two */
         assert_string_equal(f.method, "POST");
         assert_string_equal(f.target, "/_millrace/rdma/v1/sessions");
         assert_string_equal(f.type, "application/json");

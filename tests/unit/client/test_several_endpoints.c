@@ -8,13 +8,14 @@
 #include "client/http/client_request.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #define SERVERS 3
 #define BODY    100000
 
 /* What a server does with each request. Set before it starts, or under its lock. */
-enum manner { SERVES, SLOW_DOWN, UNAVAILABLE, HANGS_UP, CUTS_BODIES, SLEEPS };
+enum manner { SERVES, SLOW_DOWN, UNAVAILABLE, POOL_UNAVAILABLE, HANGS_UP, CUTS_BODIES, SLEEPS };
 
 struct server {
         struct fake_s3 fake;
@@ -58,6 +59,10 @@ static void serve_by_manner(void *arg, const struct fake_request *request, struc
                 return;
         case UNAVAILABLE:
                 fake_error(reply, 503, "ServiceUnavailable");
+                return;
+        case POOL_UNAVAILABLE:
+                fake_error(reply, 503, "ServiceUnavailable");
+                snprintf(reply->headers, sizeof(reply->headers), "x-millrace-unavailable: pool\r\n");
                 return;
         case HANGS_UP:
                 reply->status = 0;
@@ -131,6 +136,17 @@ static void delete_all(struct mr_client *client, unsigned count)
                 assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
 }
 
+static int request_at(struct mr_client *client, const unsigned *endpoint)
+{
+        struct mr_request request = {.method = "DELETE", .bucket = "bkt", .key = "k", .only = endpoint, .single = true};
+        struct mr_response response;
+        int rv = mr_request_run(client, &request, &response, NULL);
+
+        mr_response_free(&response);
+        assert_int_equal(request.use.index, *endpoint);
+        return rv;
+}
+
 static void get_whole(struct mr_client *client)
 {
         struct mr_get get = {.bucket = "bkt", .key = "k"};
@@ -159,7 +175,7 @@ static void requests_spread(void **state)
 
 static void retries_go_elsewhere(void **state)
 {
-        static const enum manner manners[] = {SLOW_DOWN, UNAVAILABLE, HANGS_UP};
+        static const enum manner manners[] = {SLOW_DOWN, UNAVAILABLE, POOL_UNAVAILABLE, HANGS_UP};
 
         for (size_t i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
                 struct store store;
@@ -181,6 +197,50 @@ static void those_that_fail_are_avoided(void **state)
         delete_all(client, 100);
         stop(&store, client);
         assert_in_range(store.server[0].fake.requests, 1, 8);
+}
+
+static unsigned failures_of(struct mr_client *client, unsigned index)
+{
+        unsigned failures;
+
+        pthread_mutex_lock(&client->lock);
+        failures = client->endpoints.at[index].failures;
+        pthread_mutex_unlock(&client->lock);
+        return failures;
+}
+
+/* What one pool of a cluster lacks keeps no request for another pool from any endpoint. */
+static void a_pool_that_is_down_is_no_fault_of_an_endpoint(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, POOL_UNAVAILABLE, POOL_UNAVAILABLE, 4);
+        struct mr_error err;
+
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -EBUSY);
+        assert_string_equal(err.s3_code, "ServiceUnavailable");
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_int_equal(failures_of(client, i), 0);
+        stop(&store, client);
+        assert_int_equal(requests_of(&store), 4);
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_in_range(store.server[i].fake.requests, 1, 2);
+}
+
+/* Nor does it say that an endpoint which had failed is well again. */
+static void a_pool_that_is_down_praises_no_endpoint(void **state)
+{
+        static const unsigned first = 0;
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 1);
+
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        assert_int_equal(failures_of(client, 0), 1);
+        pthread_mutex_lock(&store.server[0].fake.lock);
+        store.server[0].manner = POOL_UNAVAILABLE;
+        pthread_mutex_unlock(&store.server[0].fake.lock);
+        assert_int_equal(request_at(client, &first), -EBUSY);
+        assert_int_equal(failures_of(client, 0), 1);
+        stop(&store, client);
 }
 
 static void a_stopped_one_is_avoided(void **state)
@@ -310,17 +370,6 @@ static void threads_share_what_is_known(void **state)
         assert_in_range(store.server[0].fake.requests, 1, 60);
 }
 
-static int request_at(struct mr_client *client, const unsigned *endpoint)
-{
-        struct mr_request request = {.method = "DELETE", .bucket = "bkt", .key = "k", .only = endpoint, .single = true};
-        struct mr_response response;
-        int rv = mr_request_run(client, &request, &response, NULL);
-
-        mr_response_free(&response);
-        assert_int_equal(request.use.index, *endpoint);
-        return rv;
-}
-
 /* As what concerns an RDMA session does. What it meets there is known to all. */
 static void a_request_may_have_one_endpoint_alone(void **state)
 {
@@ -343,6 +392,97 @@ static void a_request_may_have_one_endpoint_alone(void **state)
         assert_in_range(store.server[1].served, 20, 39);
 }
 
+struct name {
+        struct store store;
+        atomic_bool taken, lost; /* the answer to whoever takes it is lost */
+};
+
+/* A name that may be created once, at any of the endpoints. Requests come one after another. */
+static void serve_name(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct name *name = arg;
+
+        if (name->taken) {
+                fake_error(reply, 412, "PreconditionFailed");
+                return;
+        }
+        name->taken = true;
+        if (name->lost)
+                reply->status = 0;
+}
+
+static struct mr_client *start_name(struct name *name, bool taken, bool lost)
+{
+        struct mr_client *client = start(&name->store, SERVES, SERVES, 3);
+
+        name->taken = taken;
+        name->lost = lost;
+        for (unsigned i = 0; i < SERVERS; i++) {
+                struct fake_s3 *fake = &name->store.server[i].fake;
+
+                pthread_mutex_lock(&fake->lock);
+                fake->serve = serve_name;
+                fake->arg = name;
+                pthread_mutex_unlock(&fake->lock);
+        }
+        return client;
+}
+
+static int create_name(struct mr_client *client, struct mr_error *err)
+{
+        struct mr_put put = {.bucket = "bkt", .key = "k", .if_none_match = true};
+        struct mr_result result;
+        int rv;
+
+        put.place = (struct mr_place){.memory = bytes, .len = 10};
+        rv = mr_put(client, &put, &result);
+        *err = result.error;
+        mr_result_free(&result);
+        return rv;
+}
+
+/* The next endpoint finds what the first has made. */
+static void a_name_created_in_doubt(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, false, true);
+        struct mr_error err;
+
+        assert_int_equal(create_name(client, &err), -EIO);
+        assert_int_equal(err.http_status, 412);
+        assert_string_equal(err.s3_code, "PreconditionFailed");
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 2);
+}
+
+static void a_name_of_anothers(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, true, false);
+        struct mr_error err;
+
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(create_name(client, &err), -EEXIST);
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 8);
+}
+
+/* Nothing was sent to the one that refuses connections. */
+static void a_name_of_anothers_behind_a_refusal(void **state)
+{
+        struct name name;
+        struct mr_client *client = start_name(&name, true, false);
+        struct mr_error err;
+
+        shutdown(name.store.server[0].fake.listen_fd, SHUT_RDWR);
+        shutdown(name.store.server[1].fake.listen_fd, SHUT_RDWR);
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(create_name(client, &err), -EEXIST);
+        assert_true(failures_of(client, 0) + failures_of(client, 1) > 0);
+        stop(&name.store, client);
+        assert_int_equal(requests_of(&name.store), 8);
+}
+
 static void bad_lists_make_no_client(void **state)
 {
         struct mr_settings settings;
@@ -363,6 +503,8 @@ int main(void)
                 cmocka_unit_test(requests_spread),
                 cmocka_unit_test(retries_go_elsewhere),
                 cmocka_unit_test(those_that_fail_are_avoided),
+                cmocka_unit_test(a_pool_that_is_down_is_no_fault_of_an_endpoint),
+                cmocka_unit_test(a_pool_that_is_down_praises_no_endpoint),
                 cmocka_unit_test(a_stopped_one_is_avoided),
                 cmocka_unit_test(one_that_comes_back_is_used_again),
                 cmocka_unit_test(a_cut_body_is_continued_elsewhere),
@@ -372,6 +514,9 @@ int main(void)
                 cmocka_unit_test(all_down_is_a_failure_like_any),
                 cmocka_unit_test(threads_share_what_is_known),
                 cmocka_unit_test(a_request_may_have_one_endpoint_alone),
+                cmocka_unit_test(a_name_created_in_doubt),
+                cmocka_unit_test(a_name_of_anothers),
+                cmocka_unit_test(a_name_of_anothers_behind_a_refusal),
                 cmocka_unit_test(bad_lists_make_no_client),
         };
 
