@@ -458,6 +458,19 @@ static void test_meet(void **state)
 
 /* ---- a pool that cannot answer --------------------------------------------------------------- */
 
+/* Clients then do not take the endpoint for one that is down. */
+static void expect_of_pool(const char *target)
+{
+        struct answer answer;
+        char value[512];
+
+        http_ask("GET", target, "", NULL, 0, &answer);
+        assert_int_equal(answer.status, 503);
+        assert_non_null(answer_header(&answer, "x-millrace-unavailable", value));
+        assert_string_equal(value, "pool");
+        answer_free(&answer);
+}
+
 static void test_first_down(void **state)
 {
         char here[32], there[32], fresh[32];
@@ -480,6 +493,8 @@ static void test_first_down(void **state)
         expect_error("GET", "/nothing-there", "", 503, "ServiceUnavailable"); /* a document that says why, as any error */
         expect_error("GET", "/", "", 503, "ServiceUnavailable");
         assert_int_equal(http_bucket("PUT", fresh), 503);
+        expect_of_pool("/nothing-there");
+        expect_of_pool("/");
         expect_object(there, "a/key", "other bytes"); /* the operator's own key: nobody of the directory */
         assert_int_equal(http_object("PUT", there, "more", "bytes"), 200);
         be_user(true); /* she may be deleted by now */
