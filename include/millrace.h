@@ -16,11 +16,11 @@
  *   -EAGAIN the queue has no room for another         -ECHILD the client was made before a fork -ENOTEMPTY the bucket holds objects
  *   -EPROTO an answer that is not S3                  -EREMOTEIO any other answer of failure   -ENOMEM
  *
- * After -EIO or -ETIMEDOUT the change that was asked for may have been made: look what is there. -EIO
- * is also the result where an earlier attempt's answer was lost or 5xx, and its repetition was refused
- * for what that attempt may itself have done. Examples: -EEXIST of a conditional PUT or copy, or of a
- * bucket that is created; -ENOENT of a bucket that is deleted. http_status and s3_code are those of
- * the refusal. An endpoint that cannot be reached any more after such an attempt is -EIO, too.
+ * After -EIO, -ETIMEDOUT, -EBUSY, -EREMOTEIO or -ECANCELED the change that was asked for may have been
+ * made: look what is there. Any other code says that it was not. So -EIO is also the result where the
+ * answer of an earlier attempt was lost or 5xx, and a later one was refused, by what the earlier has
+ * done (a conditional PUT or copy, a bucket that is created or deleted) or for any other reason.
+ * http_status and s3_code are those of the refusal.
  *
  * Threads: every function may be called by any thread at any time, several at once on the same
  * client, unless it says otherwise. None but mr_client_cancel() may be called by a signal handler.

@@ -42,6 +42,7 @@ struct home_sent {
         uint64_t joins;       /* sessions that there had been when it was sent; UINT64_MAX: any will do */
         uint64_t since;       /* lp_now(): it waits, or was sent */
         uint64_t asked_at;    /* lp_now() */
+        uint64_t asked_clock; /* link_clock(), which goes on while the machine sleeps */
         uint8_t body[];       /* home_call, and the call's own */
 };
 TAILQ_HEAD(home_line, home_sent);
@@ -161,7 +162,7 @@ static void link_lost(struct rem_home_link *link, const struct net_call *call, u
 /* A change that is not to be sent (again), though nothing of it was done. */
 static bool sent_too_late(const struct home_sent *s)
 {
-        return !s->asked->reads && lp_now(s->hl->loop) >= s->asked_at + WAIT_MOST_NS;
+        return !s->asked->reads && link_clock(s->hl->link) >= s->asked_clock + WAIT_MOST_NS;
 }
 
 /* Nothing was done, and it may be asked again in the same session. */
@@ -388,6 +389,7 @@ static void link_call(void *arg, struct eng_leader_call *asked)
         s->hl = &link->loops[lp_index(lp_self())];
         s->asked = asked;
         s->since = s->asked_at = lp_now(s->hl->loop);
+        s->asked_clock = link_clock(link);
         s->joins = UINT64_MAX; /* it was sent in none */
         s->class = home_class_of(asked->body, asked->body_len);
         s->cost = home_call_cost(sizeof(struct home_call) + asked->body_len, call_bulk_len(asked), asked->room_len);

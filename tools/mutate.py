@@ -83,6 +83,16 @@ NAMED = [
     ("a home lists the configuration", "engine/serve/serve_call.c", "if (!is_of_bucket(&s->call))", "if (!is_of_bucket(&s->call) && s->store == NULL)", ("unit test_home",)),
     ("a session outlives the connection that a call was lost on", "remote/home_link.c", "        link_lost(link, call, s->joins);\n", "", ("unit test_home_lost",)),
     ("a session outlives the connection that the end of a pin was lost on", "remote/home_link.c", "link_lost(u->link, call, u->joins);", "(void)u->joins;", ("unit test_home_lost",)),
+    ("a change that waited for long is sent all the same", "remote/home_link.c", "return !s->asked->reads && link_clock(s->hl->link) >= s->asked_clock + WAIT_MOST_NS;", "return false;", ("unit test_home_lost",)),
+    ("a change of a client that has closed is begun", "gateway/http/http.c", "if (changes_something(req) && gw_conn_gave_up(req->conn)) {", "if (false && gw_conn_gave_up(req->conn) && changes_something(req)) {", ("gave_up",)),
+    ("one pool's 503 does not say that it is one pool's", "gateway/http/reply.c", "if (!gw_pool_alone(req->loop->gw) && gw_pool_answers(req->loop->gw))", "if (false)", ("unit test_pools",)),
+    ("a gateway that no pool answers says that it is one pool's fault", "gateway/http/reply.c", " && gw_pool_answers(req->loop->gw))", ")", ("unit test_pools",)),
+    ("lifecycle rules make no way for clients of other nodes", "gateway/s3/lifecycle_page.c", "uint64_t sum = eng_homes_calls(gw->store);", "uint64_t sum = 0;", ("unit test_lifecycle_run",)),
+    ("an endpoint is avoided for one pool's 503", "client/http/client_request.c", "|| (what != NULL && strcmp(what, \"pool\") == 0))", "|| (what != NULL && request->client == NULL))", ("unit test_several_endpoints",)),
+    ("a refusal is believed that an attempt before may explain", "client/http/doubt.c", "if (!request->in_doubt || !doubt_changes(request)", "if (true || !doubt_changes(request)", ("unit test_lost_answers",)),
+    ("curl's own copy of a request leaves no doubt", "client/http/client_request.c", "if (request->sends > 1)\n                request->in_doubt = true;", "", ("unit test_lost_answers",)),
+    ("what is to be sent once goes over a kept connection", "client/http/attempt.c", "request->fresh ? 1L : 0L", "0L", ("unit test_lost_answers",)),
+    ("transfers of a lost session wait while another is opened", "client/rdma/connection.c", "        mr_grants_sweep(connection);\n        mr_grants_look(connection);\n", "        mr_grants_sweep(connection);\n", ("unit test_grants",)),
     ("a home goes by an older leader's word", "remote/home_link.c", "|| eng_term_compare(&joined.term, &link->term) < 0) {", ") {", ("unit test_home_session",)),
     ("orphan collection takes what a home uploads", "engine/upkeep/orphans.c", "        if (store->coord->homes != NULL && made.node >= ENG_MAKER_HOMES)\n                return store->coord->homes->is_past(store->coord->homes->arg, made.node, (uint32_t)made.run, made.loop, made.count);", "        if (store->coord->homes != NULL && made.node >= ENG_MAKER_HOMES)\n                return true;", ("unit test_home_session",)),
     ("a completed object that lacks a shard is looked for by the next day's walk", "engine/object/complete.c", "if (txn->result == 0 && eng_value_lacks_shards(", "if (txn->result == 0 && c->count == 0 && eng_value_lacks_shards(", ("unit test_put_late",)),
@@ -711,7 +721,7 @@ class Bench:
             return self.pytest(400, "tests/crash", CRASH_SECONDS="20", SEED=str(self.seed))
         if name.startswith(CLUSTER):
             return self.pytest(900, "tests/integration/test_cluster.py", "-k", name.split()[1])
-        suites = {FAULTS: "test_faults.py", "reads": "test_reads.py"}
+        suites = {FAULTS: "test_faults.py", "reads": "test_reads.py", "gave_up": "test_gave_up.py"}
         return self.pytest(900, f"tests/integration/{suites[name]}", SEED=str(self.seed))
 
     def new_failures(self, text):

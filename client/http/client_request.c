@@ -100,6 +100,12 @@ static void request_end(struct mr_request *request, int rv)
         mr_core_leave(client);
 }
 
+/* Before an attempt. */
+static void request_fail(struct mr_request *request, int rv)
+{
+        request_end(request, mr_request_doubt(request, &request->error) ? -EIO : rv);
+}
+
 static void request_canceled(struct mr_request *request)
 {
         request_end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
@@ -127,7 +133,7 @@ static void prepare_job(void *arg)
                                              : request_prepare(request);
 
         if (rv != 0)
-                request_end(request, rv);
+                request_fail(request, rv);
         else
                 mr_request_queue_add(request->client, request);
 }
@@ -201,7 +207,7 @@ static void request_ready_again(struct mr_request *request)
         int rv = request->again != NULL ? request->again(request->sink_arg, request) : 0;
 
         if (rv != 0) {
-                request_end(request, mr_failure_errno(&request->error, rv));
+                request_fail(request, mr_failure_errno(&request->error, rv));
         } else if (mr_compose_waits(request->client, request)) {
                 prepare_elsewhere(request);
         } else {
@@ -271,13 +277,15 @@ static bool request_was_refused(const struct mr_request *request, CURLcode code)
 }
 
 /*
- * What the attempt's failure is worth after those before it, curl's own copies included. Notes for
- * those behind it whether this one is in doubt.
+ * What the attempt's failure is worth after those before it, curl's own copies included; 0: it did
+ * not fail. Notes for those behind it whether this one is in doubt.
  */
 static int request_doubt(struct mr_request *request, CURLcode code, int rv)
 {
         if (request->sends > 1)
                 request->in_doubt = true;
+        if (rv == 0)
+                return 0;
         if (mr_request_doubt(request, &request->error))
                 rv = -EIO;
         if (request->sends > 0 && !request_was_refused(request, code))
@@ -306,8 +314,7 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
-        if (rv != 0)
-                rv = request_doubt(request, code, rv);
+        rv = request_doubt(request, code, rv);
         request_give_endpoint(request, request_endpoint_end(request, code));
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
                 request_end(request, 0);

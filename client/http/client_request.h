@@ -73,6 +73,7 @@ struct mr_request {
         const char *admin_path;               /* instead of bucket and key: a path of the admin listener */
         bool unsigned_request, once;          /* no signature; no retries, and any answer will do */
         bool single;                          /* no retries: the caller does that */
+        bool reads;                           /* a POST that changes nothing */
         bool fresh; /* over a new connection: what goes over a kept one is sent twice by curl where that has died */
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by its key, sent to its endpoint; may be NULL */
@@ -167,8 +168,8 @@ const char *mr_response_header(const struct mr_response *response, const char *n
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
 
 /*
- * After a failure that err describes: true where an attempt in doubt may itself be its reason, or
- * where it would be read as "nothing was done". err is -EIO then, and says so.
+ * After a failure that err describes: true where it would be read as "nothing was done", and an
+ * attempt in doubt may have done it. err is -EIO then, and says so.
  */
 bool mr_request_doubt(const struct mr_request *request, struct mr_error *err);
 

@@ -198,6 +198,8 @@ static int connection_join_session(struct mr_connection_session *session, struct
 
         if (rv == 0)
                 return 0;
+        if (rv == -EEXIST || rv == -ENOSPC) /* the other side's table of connections, and no object or drive */
+                rv = -EBUSY;
         return mr_failure(err,
                           mr_client_canceled(session->client) ? -ECANCELED
                           : rv == -ENODEV                     ? -EIO

@@ -223,6 +223,7 @@ int mr_batch_start(struct mr_batch_fetch *batch)
         message->replies = (uint16_t)((message->count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE);
         batch->magic = mr_batch_fetch_magic;
         request->method = "POST";
+        request->reads = true;
         request->bucket = "_millrace";
         request->key = "v1/batch";
         mr_request_header(request, "content-type", RDX_BATCH_TYPE);

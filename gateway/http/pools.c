@@ -171,6 +171,15 @@ static bool pool_answers(struct eng_store *store)
         return eng_bucket_get(store, (struct eng_str){"-", 1}, &any) != -EHOSTDOWN && eng_is_current(store);
 }
 
+bool gw_pool_answers(const struct gw_gateway *gw)
+{
+        unsigned count = atomic_load_explicit(&gw->pools.count, memory_order_acquire), i;
+
+        for (i = 0; i < count && !pool_answers(gw->pools.list[i].store); i++)
+                ;
+        return i < count;
+}
+
 /* Whatever entries say: they may be lost. */
 static bool had_buckets(struct eng_store *store)
 {

@@ -40,6 +40,8 @@ bool gw_pool_alone(const struct gw_gateway *gw);
 int gw_bucket_get(struct gw_gateway *gw, struct s3_str name, const struct eng_bucket **out, struct eng_store **decides);
 /* As eng_bucket_list(), over all pools. It is all there is only where gw_buckets_known() says 0, before and after it. */
 unsigned gw_bucket_list(struct gw_gateway *gw, struct eng_str from, unsigned max, const struct eng_bucket **out);
+/* Some pool answers here, so that this gateway is of use. */
+bool gw_pool_answers(const struct gw_gateway *gw);
 /* 0: the buckets of all pools are known; -EHOSTDOWN. */
 int gw_buckets_known(struct gw_gateway *gw);
 

@@ -234,10 +234,10 @@ void gw_reply_error(struct gw_request *req, enum s3_error error, const char *mes
         gw_reply_error_extra(req, error, message, NULL);
 }
 
-/* Of several pools: requests for the others may be served here, so this says nothing of the endpoint. */
+/* Of several pools: requests for others are served here, so this says nothing of the endpoint. */
 static void pool_unavailable(struct gw_request *req)
 {
-        if (!gw_pool_alone(req->loop->gw))
+        if (!gw_pool_alone(req->loop->gw) && gw_pool_answers(req->loop->gw))
                 gw_reply_header(req, "x-millrace-unavailable", "pool");
 }
 

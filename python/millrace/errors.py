@@ -57,7 +57,7 @@ class RangeError(MillraceError, ValueError):
 
 
 class Busy(MillraceError, BlockingIOError):
-    """The endpoint asked for fewer requests to the last attempt."""
+    """The endpoint asked for fewer requests to the last attempt. What was to be changed may have been."""
 
 
 class StoreFull(MillraceError):

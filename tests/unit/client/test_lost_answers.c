@@ -171,7 +171,7 @@ static int get_object(struct mr_client *client, struct mr_error *err)
         return rv;
 }
 
-/* Failures that what was done before may be the reason of. */
+/* Failures that what was done before may be the reason of, and one that says nothing of it. */
 static const struct {
         int (*call)(struct mr_client *client, struct mr_error *err);
         int status;
@@ -187,6 +187,7 @@ static const struct {
         {create_bucket, 409, "BucketAlreadyExists", -EEXIST},
         {delete_bucket, 404, "NoSuchBucket", -ENOENT},
         {abort_upload, 404, "NoSuchUpload", -ENOENT},
+        {create_object, 403, "AccessDenied", -EACCES},
 };
 
 static void a_lost_answer_leaves_doubt(void **state)
@@ -249,6 +250,12 @@ static int create_over_a_kept_connection(struct mr_client *client, struct mr_err
         return create_object(client, err);
 }
 
+static int copy_over_a_kept_connection(struct mr_client *client, struct mr_error *err)
+{
+        assert_int_equal(mr_bucket_head(client, "bkt", NULL), 0);
+        return copy_object(client, err);
+}
+
 static void copies_that_curl_sends_count(void **state)
 {
         struct answers answers = {.answer = {{200, NULL}, {-1, NULL}, {412, "PreconditionFailed"}}};
@@ -256,6 +263,20 @@ static void copies_that_curl_sends_count(void **state)
 
         assert_int_equal(outcome.error.code, -EIO);
         assert_int_equal(outcome.requests, 3);
+        answers.answer[2].status = 200; /* with an error in it */
+        outcome = outcome_of(copy_over_a_kept_connection, answers, 1);
+        assert_int_equal(outcome.error.code, -EIO);
+        assert_int_equal(outcome.requests, 3);
+}
+
+/* Answers to others do not become it. */
+static void what_leaves_it_open_stays(void **state)
+{
+        struct answers slow = {.answer = {{-1, NULL}, {503, "SlowDown"}}};
+        struct answers failed = {.answer = {{-1, NULL}, {500, "InternalError"}}};
+
+        assert_int_equal(outcome_of(create_object, slow, 2).error.code, -EBUSY);
+        assert_int_equal(outcome_of(create_object, failed, 2).error.code, -EREMOTEIO);
 }
 
 /* Nobody is there any more: that does not mean that nothing was done. */
@@ -291,6 +312,7 @@ int main(void)
                 cmocka_unit_test(refusals_leave_none),
                 cmocka_unit_test(what_no_attempt_can_have_caused),
                 cmocka_unit_test(copies_that_curl_sends_count),
+                cmocka_unit_test(what_leaves_it_open_stays),
                 cmocka_unit_test(an_endpoint_that_leaves),
         };
 

@@ -8,7 +8,7 @@
 #include "tests/unit/remote/session_fixture.h"
 
 #define SOON_NS (5ull * 1000 * 1000 * 1000) /* what waits for a session that lasts waits for ten seconds, or thirty */
-#define TOO_OLD_US (9u * 1000 * 1000) /* and two seconds before */
+#define TOO_OLD_US (11u * 1000 * 1000)
 
 static sem_t loop_is_held, loop_goes_on;
 
@@ -151,7 +151,7 @@ static void test_an_old_change_is_not_sent(void **state)
         stop_leader_node();
         rem_home_server_free(server);
         client_begins(&put, true, 1);
-        usleep(2000000); /* it waits */
+        usleep(3000000); /* it waits */
         lp_post(hf.home.loops[1], &holding);
         while (sem_wait(&loop_is_held) != 0)
                 ;
