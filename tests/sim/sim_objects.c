@@ -221,25 +221,31 @@ static void wake_get(void *arg)
                 client_later(c, 0, pull);
 }
 
+/* Slots whose drives are not read from. */
+static uint64_t slots_away(const struct eng_store *store)
+{
+        const struct eng_view *view = &store->coord->view;
+        struct eng_epoch_info info;
+
+        if (store->home == NULL)
+                return eng_all_slots(store->drive_count) & ~store->coord->shape.gone & ~(view->in & view->up);
+        if (eng_epoch_read(store->home->epoch, store->home->epoch_len, &info) != 0)
+                sim_fail("a home has an epoch that nobody can read");
+        return eng_all_slots(info.slots) & ~info.gone & ~home_view(store->home)->up;
+}
+
 /*
  * A thread that opens a drive may take seconds to begin. Its home serves without that drive meanwhile, and a new leader goes on
  * without those that it waited for in vain: they may be more than the code makes good for.
  */
 static bool drives_open(const struct eng_store *store)
 {
-        struct eng_epoch_info info;
-        uint64_t away;
         unsigned i;
 
-        if (store->home == NULL)
-                return true;
-        for (i = 0; i < ENG_DRIVES_MAX; i++)
+        for (i = 0; store->home != NULL && i < ENG_DRIVES_MAX; i++)
                 if (store->home->slots[i].opening)
                         return false;
-        if (eng_epoch_read(store->home->epoch, store->home->epoch_len, &info) != 0)
-                sim_fail("a home has an epoch that nobody can read");
-        away = eng_all_slots(info.slots) & ~info.gone & ~home_view(store->home)->up;
-        return (unsigned)__builtin_popcountll(away) <= store->m;
+        return (unsigned)__builtin_popcountll(slots_away(store)) <= store->m;
 }
 
 static void end_get(struct client *c, int rv)
