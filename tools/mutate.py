@@ -798,7 +798,7 @@ def table(mutations, results, before):
              "for. Each row is a mutation: `tools/mutate.py` removed or changed the line in a copy of the source,",
              "and ran the tests until one failed. [invariants.md](invariants.md) says which rows prove what.", "",
              "- `power` is `tests/power`; `unit` is the engine's unit tests; `sim` and `simdrive` are the",
-             "  simulators; `crash`, `faults` and `reads` are suites of their own; `cluster` is one test of",
+             "  simulators; `crash`, `faults`, `reads` and `gave_up` are suites of their own; `cluster` is one test of",
              "  `tests/integration/test_cluster.py`.",
              "- *nothing*: no test can fail, for the reason given. **survived**: a test is missing.",
              "- Rows marked \\* are results of an earlier run on older sources: slow tests do not run each time.", "",
