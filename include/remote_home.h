@@ -67,6 +67,8 @@ void rem_home_server_request(void *server, struct net_request *request);
 void rem_home_server_lost(void *server, struct net_request *request);
 /* Bytes of that which are in use. Never more, but for one call alone of each kind. Any thread. */
 uint64_t rem_home_server_bytes(struct rem_home_server *server);
+/* Bytes of values that are pinned for homes: of one that many have pinned, once. Any thread. */
+uint64_t rem_home_server_pinned(struct rem_home_server *server);
 /* Sessions that there are now. Any thread. */
 unsigned rem_home_server_sessions(struct rem_home_server *server);
 /*

@@ -22,13 +22,24 @@
 #define HOLD_NS   (1500ull * 1000 * 1000) /* a JOIN waits for so long until the pool is served: less than its home waits */
 #define HELD_NS   (5ull * 1000 * 1000)    /* between two looks whether it is */
 #define PINS_MOST 65536u /* of a session */
+#define ENDED_MOST 128u /* sessions of a home with pins, of the last minute */
 #define MEMORY    (256ull << 20)
+
+/* A value that is pinned, once for all pins of it: that of an object of many parts is large, and many read it. Under the server's lock. */
+struct home_pinned {
+        UT_hash_handle hh;
+        uint8_t id[FMT_ID];
+        struct eng_buf *value;
+        unsigned pins;
+};
 
 /* A pin that a session has. Under the server's lock. */
 struct home_pin {
         UT_hash_handle hh;
         uint64_t number;
         struct eng_lookup *pin;
+        struct home_pinned *pinned;    /* whose value the pin has; NULL: one of its own, since that of the same upload was changed in between */
+        uint64_t bytes;                /* that the session pays for: none of a value that was there */
 };
 
 /* A WATCH, or a JOIN, that waits to be answered. owner: the coordinator; the connection's loop before and after */
@@ -86,6 +97,7 @@ struct rem_home_server {
         uint64_t read_only;            /* generation, under lock; 0: clients may change something */
         uint64_t limit[HOME_CLASSES];  /* constant */
         uint64_t held[HOME_CLASSES];   /* bytes of calls under way, under lock */
+        struct home_pinned *pinned;    /* under lock, by id */
         uint64_t pin_bytes;            /* likewise, of values that are pinned */
         /* coordinator */
         uint64_t number;
@@ -178,29 +190,63 @@ static struct home_credit session_credit(const struct rem_home_server *server)
 }
 
 /* Under the lock: as many bytes of values as lookups may have under way, in equal parts. One pin always may be. */
-static bool pin_fits(const struct rem_home_server *server, const struct home_session *s, const struct eng_lookup *pin)
+static bool pin_fits(const struct rem_home_server *server, const struct home_session *s, uint64_t bytes)
 {
-        uint64_t bytes = pin->value->len;
-
         return s->pin_count == 0 || (s->pin_count < PINS_MOST && s->pin_bytes + bytes <= session_share(server, HOME_LOOKUPS) &&
                                      server->pin_bytes + bytes <= server->limit[HOME_LOOKUPS]);
 }
 
-/* Under the lock, as the next. */
-static void pin_add(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
+/* Under the lock, as the next. The value of this upload that is pinned; NULL: none is, or another one, which *other says. */
+static struct home_pinned *pinned_value(struct rem_home_server *server, const struct eng_buf *value, bool *other)
 {
+        struct home_pinned *pinned;
+
+        HASH_FIND(hh, server->pinned, eng_value_head(value->data)->id, FMT_ID, pinned);
+        *other = pinned != NULL && (pinned->value->len != value->len || memcmp(pinned->value->data, value->data, value->len) != 0);
+        return *other ? NULL : pinned;
+}
+
+/* `made`: for a value that is not pinned yet; it is taken, or left alone. The pin has one value with others then: the caller gives up *replaced. */
+static void pin_add(struct rem_home_server *server, struct home_session *s, struct home_pin *p, struct home_pinned **made, struct eng_buf **replaced)
+{
+        bool other;
+
+        p->pinned = pinned_value(server, p->pin->value, &other);
+        p->bytes = p->pinned == NULL ? p->pin->value->len : 0;
+        if (p->pinned != NULL) {
+                *replaced = p->pin->value;
+                p->pin->value = eng_buf_ref(p->pinned->value);
+        } else if (!other) {
+                p->pinned = *made;
+                *made = NULL;
+                memcpy(p->pinned->id, eng_value_head(p->pin->value->data)->id, FMT_ID);
+                p->pinned->value = eng_buf_ref(p->pin->value);
+                p->pinned->pins = 0;
+                HASH_ADD(hh, server->pinned, id, FMT_ID, p->pinned);
+        }
+        if (p->pinned != NULL)
+                p->pinned->pins++;
         HASH_ADD(hh, s->pins, number, sizeof(p->number), p);
         s->pin_count++;
-        s->pin_bytes += p->pin->value->len;
-        server->pin_bytes += p->pin->value->len;
+        s->pin_bytes += p->bytes;
+        server->pin_bytes += p->bytes;
 }
 
 static void pin_end(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
 {
+        struct home_pinned *pinned = p->pinned;
+
         HASH_DEL(s->pins, p);
         s->pin_count--;
-        s->pin_bytes -= p->pin->value->len;
-        server->pin_bytes -= p->pin->value->len;
+        s->pin_bytes -= p->bytes;
+        if (pinned == NULL) {
+                server->pin_bytes -= p->bytes;
+        } else if (--pinned->pins == 0) {
+                server->pin_bytes -= pinned->value->len;
+                HASH_DEL(server->pinned, pinned);
+                eng_buf_unref(pinned->value);
+                free(pinned);
+        }
         eng_serve_unpin(p->pin);
         free(p);
 }
@@ -214,6 +260,16 @@ static void session_unpin_all(struct rem_home_server *server, struct home_sessio
                 pin_end(server, s, pin);
         s->ended = true; /* what comes from now on is given back at once */
         pthread_mutex_unlock(&server->lock);
+}
+
+static bool session_pins(struct rem_home_server *server, const struct home_session *s)
+{
+        bool pins;
+
+        pthread_mutex_lock(&server->lock);
+        pins = s->pin_count > 0;
+        pthread_mutex_unlock(&server->lock);
+        return pins;
 }
 
 /* What it has sent and is not admitted yet is refused from here on. Its pins last for a while. */
@@ -280,6 +336,17 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         return s;
 }
 
+/* Sessions of a home that have ended, and have pins yet: each may have one whatever there is room for. */
+static bool ended_too_often(const struct rem_home_server *server, uint16_t node)
+{
+        const struct home_session *s;
+        unsigned count = 0;
+
+        LIST_FOREACH (s, &server->ended, link)
+                count += s->node == node;
+        return count >= ENDED_MOST;
+}
+
 static void join_now(struct watching *w)
 {
         struct rem_home_server *server = w->server;
@@ -290,7 +357,8 @@ static void join_now(struct watching *w)
         memcpy(&join, w->body, sizeof(join));
         free(w->body);
         w->body = (uint8_t *)joined;
-        if (server->stopped || atomic_load(&server->closing) || joined == NULL || !leads(server) || (s != NULL && s->boot > w->boot)) {
+        if (server->stopped || atomic_load(&server->closing) || joined == NULL || !leads(server) || ended_too_often(server, w->node) ||
+            (s != NULL && s->boot > w->boot)) {
                 watching_end(w, s != NULL && s->boot > w->boot ? HOME_BAD : HOME_NOT_NOW);
                 return;
         }
@@ -481,7 +549,7 @@ static void server_tick(struct lp_timer *timer)
                 if (s->watch == NULL && now >= s->watched + HOME_SILENT_NS)
                         session_end(server, s);
         LIST_FOREACH_SAFE (s, &server->ended, link, next)
-                if (now >= s->unpin_at && atomic_load(&s->refs) == 1) {
+                if (atomic_load(&s->refs) == 1 && (now >= s->unpin_at || !session_pins(server, s))) {
                         LIST_REMOVE(s, link);
                         session_unpin_all(server, s);
                         session_put(s);
@@ -552,25 +620,30 @@ static void home_served_end(struct home_served *c, enum home_status status)
                 lp_post(c->at, &c->msg);
 }
 
-/* Else than HOME_DONE: it is given back. */
-static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
+/* Else than HOME_DONE: it is given back. *replaced: its value was, and is the caller's to give up when it was sent; else NULL. */
+static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number, struct eng_buf **replaced)
 {
+        struct home_pinned *made = malloc(sizeof(*made));
         struct home_pin *p = malloc(sizeof(*p)), *old;
         struct home_session *s = c->session;
         enum home_status status = HOME_DONE;
+        bool other;
+
+        *replaced = NULL;
 
         pthread_mutex_lock(&c->server->lock);
         HASH_FIND(hh, s->pins, &number, sizeof(number), old);
         if (old != NULL || s->ended)
                 status = HOME_NO_SESSION;
-        else if (p == NULL || !pin_fits(c->server, s, pin))
+        else if (p == NULL || made == NULL || !pin_fits(c->server, s, pinned_value(c->server, pin->value, &other) != NULL ? 0 : pin->value->len))
                 status = HOME_NOT_NOW;
         if (status == HOME_DONE) {
                 p->number = number;
                 p->pin = pin;
-                pin_add(c->server, s, p);
+                pin_add(c->server, s, p, &made, replaced);
         }
         pthread_mutex_unlock(&c->server->lock);
+        free(made);
         if (status != HOME_DONE) {
                 free(p);
                 eng_serve_unpin(pin);
@@ -578,26 +651,17 @@ static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *
         return status;
 }
 
-static void home_served_done(struct eng_serving *serving)
+static enum home_status home_served_fill(struct home_served *c)
 {
-        struct home_served *c = (struct home_served *)serving;
-        enum home_status status = serving->refused ? HOME_NO_SESSION : HOME_DONE;
+        const struct eng_serving *serving = &c->serving;
         size_t bulk = 0, at;
         unsigned i;
 
-        if (serving->pin != NULL)
-                status = keep_home_pin(c, serving->pin, serving->pin_number);
-        if (status != HOME_DONE) {
-                home_served_end(c, status);
-                return;
-        }
         for (i = 0; serving->page == NULL && i < serving->answer_bulk.count; i++)
                 bulk += serving->answer_bulk.piece[i].len;
         c->memory = malloc(serving->answer_len + bulk + 1);
-        if (c->memory == NULL) { /* what became of it cannot be said */
-                home_served_end(c, HOME_BAD);
-                return;
-        }
+        if (c->memory == NULL)
+                return HOME_BAD; /* what became of it cannot be said */
         memcpy(c->memory, serving->answer, serving->answer_len);
         for (i = 0, at = serving->answer_len; at < serving->answer_len + bulk; at += serving->answer_bulk.piece[i++].len)
                 memcpy(c->memory + at, serving->answer_bulk.piece[i].bytes, serving->answer_bulk.piece[i].len);
@@ -609,7 +673,21 @@ static void home_served_done(struct eng_serving *serving)
                 c->answer.bulk[0] = (struct iovec){c->page->data, c->page->len};
         }
         c->answer.bulk_count = c->answer.bulk[0].iov_len > 0;
-        home_served_end(c, HOME_DONE);
+        return HOME_DONE;
+}
+
+static void home_served_done(struct eng_serving *serving)
+{
+        struct home_served *c = (struct home_served *)serving;
+        enum home_status status = serving->refused ? HOME_NO_SESSION : HOME_DONE;
+        struct eng_buf *replaced = NULL;
+
+        if (serving->pin != NULL)
+                status = keep_home_pin(c, serving->pin, serving->pin_number, &replaced);
+        if (status == HOME_DONE)
+                status = home_served_fill(c);
+        eng_buf_unref(replaced); /* the answer was made of it */
+        home_served_end(c, status);
 }
 
 /* Under the lock: neither all homes nor this one have too much under way. One call always may be. */
@@ -966,6 +1044,16 @@ uint64_t rem_home_server_bytes(struct rem_home_server *server)
 
         pthread_mutex_lock(&server->lock);
         bytes = server->held[HOME_CALLS] + server->held[HOME_LOOKUPS];
+        pthread_mutex_unlock(&server->lock);
+        return bytes;
+}
+
+uint64_t rem_home_server_pinned(struct rem_home_server *server)
+{
+        uint64_t bytes;
+
+        pthread_mutex_lock(&server->lock);
+        bytes = server->pin_bytes;
         pthread_mutex_unlock(&server->lock);
         return bytes;
 }

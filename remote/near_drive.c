@@ -240,6 +240,7 @@ static void near_submit(struct eng_drive *drive, struct eng_op *op)
         c->op = *op;
         c->op.flags &= ~ENG_OP_ANEW; /* a session's */
         c->op.term = (struct eng_term){0};
+        c->op.of_home = true;
         c->op.done = near_called;
         c->asked = op;
         c->d = d;

@@ -212,6 +212,7 @@ static int op_decode(struct served_request *r, void *slot)
         int rv = eng_wire_get_request(op_body(r), op_body_len(r), r->body, slot, r->request->bulk_len, &r->op);
 
         r->op.term = r->head.term;
+        r->op.of_home = (r->head.flags & REM_HOME) != 0; /* and then home_may() looks */
         if (rv == 0 && r->op.kind == ENG_OP_OPEN)
                 rv = -EBADMSG; /* it has a request of its own */
         if (rv == 0 && r->op.kind == ENG_OP_READ && r->op.read.len > LP_SLOT_UNIT)

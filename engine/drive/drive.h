@@ -138,6 +138,7 @@ struct eng_op {
         void (*done)(struct eng_op *op);
         int result;
         bool deposed;                  /* answer, with -ESTALE: it is the term that is older */
+        bool of_home;                  /* of a gateway, which has no term: it may READ, WRITE, SYNC, HELD without one. Not from the wire: who asks says it by what is known of it */
         uint64_t incarnation;          /* WRITE, answer: of the process that took it; SYNC: that alone is asked (-ESTALE). 0: none is known, or meant */
         uint64_t submitted;            /* lp_clock(); 0: never, it is the drive's own */
         uint64_t request;              /* that it was submitted for (loop_trace.h) */

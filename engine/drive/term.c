@@ -97,8 +97,8 @@ void eng_local_term(struct eng_drive *drive, struct eng_term *out, uint8_t clust
 /* What gateways ask without a term. */
 static bool term_is_free(const struct eng_op *op)
 {
-        return (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC ||
-                op->kind == ENG_OP_HELD) &&
+        return op->of_home && (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC ||
+                               op->kind == ENG_OP_HELD) &&
                eng_term_is_none(&op->term);
 }
 

@@ -439,6 +439,13 @@ static bool may_be_named(const uint8_t id[FMT_ID], const struct eng_served_home 
         return is_homes_own(id, home, &made) && (home->bounds == NULL || made.count >= atomic_load(&home->bounds[made.loop]));
 }
 
+/*
+ * Bytes of fields that a PUT may have: the tags, the ACL and the small ones that a home makes. A
+ * leader adds as much at most, then or later, and all have room in a value.
+ */
+#define PUT_FIELDS_MAX (FMT_FIELDS_MAX / 2)
+_Static_assert(ENG_TAGS_MAX + ENG_ACL_MAX + 1024 <= PUT_FIELDS_MAX, "engine.h");
+
 static int check_record(const struct eng_serving *s, const struct eng_served_home *home)
 {
         const struct eng_str value = s->call.put.value;
@@ -450,6 +457,8 @@ static int check_record(const struct eng_serving *s, const struct eng_served_hom
         if (!may_be_named(head.id, home))
                 return -EPERM;
         if (head.pg != eng_pg_of_key(s->store->pg_count, s->call.bucket, s->call.key.data, s->call.key.len))
+                return -EINVAL;
+        if (head.fields_len > PUT_FIELDS_MAX)
                 return -EINVAL;
         if (head.parts > 1 || (head.flags & FMT_VALUE_INLINE) != 0 ? head.parts != 0 : head.parts != 1)
                 return -EINVAL;

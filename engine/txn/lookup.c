@@ -122,7 +122,8 @@ static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versio
         uint64_t number = lookup->which == ENG_LOOKUP_NEWEST ? versions->newest : versions->null_number;
         int rv = number == 0 ? -ENOENT : name_other_row(lookup, number);
 
-        assert(lookup->which == ENG_LOOKUP_NEWEST || lookup->which == ENG_LOOKUP_NULL);
+        if (lookup->which == ENG_LOOKUP_VERSION)
+                rv = -EBADMSG; /* a head in a version's row, or a home that asks for a version by an object's name */
         lookup->head_slot = lookup->words.slot;
         lookup_forget(lookup);
         if (rv == 0 && lookup->heads++ == HEADS_MAX)

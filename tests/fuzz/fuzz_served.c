@@ -114,7 +114,8 @@ static void look_who_asks(const struct served_request *r, const struct eng_op *o
                 MUST(op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len));
         if (op->kind == ENG_OP_READ)
                 MUST(op->read.slot == r->slot && op->read.len <= LP_SLOT_UNIT && op->read.offset <= LP_SLOT_UNIT - op->read.len);
-        if ((r->head.flags & REM_HOME) != 0) {
+        MUST(op->of_home == ((r->head.flags & REM_HOME) != 0));
+        if (op->of_home) {
                 MUST(op->kind == ENG_OP_READ || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD || op->kind == ENG_OP_WRITE);
                 MUST(eng_term_is_none(term) && (op->flags & ENG_OP_ANEW) == 0);
                 if (op->kind == ENG_OP_WRITE) {

@@ -160,7 +160,7 @@ def test_a_node_is_killed(cluster):
     took = time.monotonic() - begun
     assert took < 10 * PATIENCE, took
     when_it_can(cluster, "an object is put", lambda: s3.put_object(Bucket=NAMES[0], Key="meanwhile", Body=b"x"))
-    assert cluster.leaders() == {1: 1, 2: 3, 3: 3}  # whose turn it is next
+    wait_in_turn(cluster, turn={1: 1, 2: 3, 3: 3})  # whose turn it is next
     after = pools_of(cluster, node)
     for pool in (1, 3):
         assert after[pool]["leader"] == before[pool]["leader"]

@@ -81,6 +81,7 @@ static int wire_request(struct eng_filter_op *of)
         assert(len > 0);
         rv = decode(of, (size_t)len, &parts);
         of->op.term = above.term;
+        of->op.of_home = above.of_home;
         if (rv == 0 && above.kind == ENG_OP_SCAN && above.scan.pg_words == 0)
                 of->op.scan.pgs = of->above->scan.pgs;
         return rv;

@@ -332,7 +332,7 @@ static void kick(struct sim_drive *d)
 
 static bool term_is_free(const struct eng_op *op)
 {
-        return (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD) &&
+        return op->of_home && (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD) &&
                eng_term_is_none(&op->term);
 }
 

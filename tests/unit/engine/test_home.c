@@ -23,6 +23,7 @@
 #include "engine_home.h"
 #include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
+#include "tests/lib/store_versions.h"
 #include "tests/lib/wait.h"
 
 #define SMALL 3000u
@@ -808,6 +809,32 @@ static int say_object(uint32_t pg, unsigned proven)
         return rv;
 }
 
+/* An object's name asks for a version, though the key has a head; and a PUT to such a key fills all that fields may have. */
+static void test_liars_about_versions(void **state)
+{
+        static uint8_t fields[FMT_FIELDS_MAX];
+        const struct fmt_field field = {.kind = 999, .len = FMT_FIELDS_MAX - sizeof(field)};
+        struct eng_value_spec spec = {.space = FMT_SPACE_OBJECT, .pg = eng_pg_of_key(ENG_PG_COUNT, bucket, "liar", 4), .inline_value = true,
+                                      .fields = fields, .fields_len = sizeof(fields)};
+        struct eng_call call = {.kind = ENG_CALL_LOOKUP, .lookup.which = ENG_LOOKUP_VERSION};
+        struct eng_buf *value;
+        uint8_t id[FMT_ID];
+
+        sv_versioning(&leader, bucket, ENG_VERSIONING_ENABLED);
+        assert_int_equal(sf_put(&leader, 0, bucket, "liar", 1, SMALL, true, NULL), 0);
+        eng_name_object(&call.lookup.name, bucket, "liar", 4);
+        assert_int_equal(say(&call), -EBADMSG);
+        memcpy(fields, &field, sizeof(field));
+        home_id(id, 9, 3);
+        spec.id = id;
+        value = eng_value_new(&spec);
+        assert_int_equal(eng_value_check(value->data, value->len), 0);
+        call = (struct eng_call){.kind = ENG_CALL_PUT, .bucket = bucket, .key = {"liar", 4}, .put.value = {(const char *)value->data, value->len}};
+        assert_int_equal(say(&call), -EINVAL);
+        eng_buf_unref(value);
+        assert_int_equal(sf_get(&leader, 0, bucket, "liar", 1, SMALL), 0);
+}
+
 static void test_liars(void **state)
 {
         static const _Atomic uint64_t past[2] = {1ull << 40, 1ull << 40};
@@ -884,6 +911,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_epoch_unheard_of, begin, end),
                 cmocka_unit_test_setup_teardown(test_replaced_drive, begin, end),
                 cmocka_unit_test_setup_teardown(test_liars, begin, end),
+                cmocka_unit_test_setup_teardown(test_liars_about_versions, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

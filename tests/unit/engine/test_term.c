@@ -98,10 +98,10 @@ static const enum eng_op_kind of_leaders[] = {
 static const enum eng_op_kind of_gateways[] = {ENG_OP_READ, ENG_OP_WRITE, ENG_OP_SYNC, ENG_OP_HELD};
 
 /* Nothing that is refused looks at what it is asked for. */
-static int ask(struct fx *fx, enum eng_op_kind kind, struct eng_term term)
+static int ask(struct fx *fx, enum eng_op_kind kind, struct eng_term term, bool of_home)
 {
         struct eng_term before = fx->term;
-        struct fx_op op = {.op = {.kind = kind, .term = term}};
+        struct fx_op op = {.op = {.kind = kind, .term = term, .of_home = of_home}};
         int rv;
 
         fx->term = (struct eng_term){0};
@@ -131,12 +131,15 @@ static void all_are(struct fx *fx, struct eng_term term, int leaders, int gatewa
         unsigned i;
 
         for (i = 0; i < sizeof(of_leaders) / sizeof(of_leaders[0]); i++)
-                assert_int_equal(ask(fx, of_leaders[i], term), leaders);
-        for (i = 0; i < sizeof(of_gateways) / sizeof(of_gateways[0]); i++)
+                assert_int_equal(ask(fx, of_leaders[i], term, false), leaders);
+        for (i = 0; i < sizeof(of_gateways) / sizeof(of_gateways[0]); i++) {
                 if (gateways != 0)
-                        assert_int_equal(ask(fx, of_gateways[i], term), gateways);
+                        assert_int_equal(ask(fx, of_gateways[i], term, true), gateways);
                 else
-                        assert_true(ask(fx, of_gateways[i], term) == (of_gateways[i] == ENG_OP_READ ? -ENOENT : 0));
+                        assert_true(ask(fx, of_gateways[i], term, true) == (of_gateways[i] == ENG_OP_READ ? -ENOENT : 0));
+                if (leaders != 0) /* of a leader they are what its other operations are */
+                        assert_int_equal(ask(fx, of_gateways[i], term, false), leaders);
+        }
 }
 
 static void test_without_terms(void **state)

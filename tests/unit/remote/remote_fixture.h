@@ -213,8 +213,8 @@ static inline void toy_finish(struct toy *toy, struct eng_op *op)
 static inline int toy_fence(struct toy *toy, struct eng_op *op)
 {
         int order = eng_term_compare(&op->term, &toy->admitted);
-        bool free = op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC ||
-                    op->kind == ENG_OP_HELD;
+        bool free = op->of_home && (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE ||
+                                    op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD);
 
         if (op->kind == ENG_OP_OPEN && order >= 0) {
                 toy->admitted = op->term;

@@ -110,11 +110,73 @@ static void test_session_ends(void **state)
         assert_int_equal(sf_get(&hf.home, 0, bucket, "read", 2, LARGE), 0);
 }
 
+/* ---- many readers of one object -------------------------------------------------------------- */
+
+#define READERS 24u
+#define FEW     8u /* values of which there is room for */
+
+static struct {
+        struct eng_get *gets[READERS];
+        atomic_uint opened, failed;
+} readers;
+
+static void one_of_many_opened(void *arg, int rv, struct eng_get *get)
+{
+        readers.gets[atomic_fetch_add(&readers.opened, 1)] = get;
+        atomic_fetch_add(&readers.failed, rv != 0);
+}
+
+static void open_one_more(void *arg)
+{
+        eng_get_open(hf.home.store, bucket, (struct eng_str){"read", 4}, NULL, one_of_many_opened, NULL);
+}
+
+static void close_many(void *arg)
+{
+        unsigned i;
+
+        for (i = 0; i < READERS; i++)
+                eng_get_close(readers.gets[i]);
+}
+
+static int begin_with_little(void **state)
+{
+        leader_memory = FEW * 1024;
+        return begin(state);
+}
+
+static int end_with_little(void **state)
+{
+        leader_memory = 0;
+        return end(state);
+}
+
+/* What they have pinned is one value: they do not use up what others need. */
+static void test_many_readers_of_one(void **state)
+{
+        unsigned i;
+
+        memset(&readers, 0, sizeof(readers));
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "read", 1, LARGE, true, NULL), 0);
+        for (i = 0; i < READERS; i++) {
+                hf_run(hf.home.loops[0], open_one_more, NULL);
+                WAIT_UNTIL(atomic_load(&readers.opened) == i + 1);
+                assert_int_equal(atomic_load(&readers.opened), i + 1);
+        }
+        assert_int_equal(atomic_load(&readers.failed), 0);
+        assert_true(rem_home_server_pinned(server) > 0 && rem_home_server_pinned(server) < 1024);
+        hf_run(hf.home.loops[0], close_many, NULL);
+        WAIT_UNTIL(rem_home_server_pinned(server) == 0);
+        assert_int_equal(rem_home_server_pinned(server), 0);
+        assert_int_equal(sf_get(&hf.home, 1, bucket, "read", 1, LARGE), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_collections, begin, end),
                 cmocka_unit_test_setup_teardown(test_session_ends, begin, end),
+                cmocka_unit_test_setup_teardown(test_many_readers_of_one, begin_with_little, end_with_little),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);

@@ -245,7 +245,7 @@ static void test_open(void **state)
         end(&rf, l, 1);
 }
 
-/* R7, and a leader that has forgotten to OPEN. Gateways may read and write; they have no term. */
+/* R7, and a leader that has forgotten to OPEN. Gateways may read and write without a term; nobody else may. */
 static void test_not_opened(void **state)
 {
         struct rem_opening opening;
@@ -263,8 +263,8 @@ static void test_not_opened(void **state)
         lead(&rf, &l[0]);
         assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
         assert_int_equal(rf_do(&rf, 0, ENG_OP_HELD, 0, ENG_OP_ANEW), -EHOSTUNREACH);
-        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
-        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), -ESTALE);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), -ESTALE);
         assert_int_equal(rf_ask(&rf, 0, true, &opening), -EACCES);
         assert_int_equal(rf_open_by(&rf, l[1].client, 0, &l[1].drives[0]), -EAGAIN); /* newer, and not OPENed */
         assert_int_equal(l[0].deposed + l[1].deposed, 0);
