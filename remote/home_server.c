@@ -25,12 +25,13 @@
 #define ENDED_MOST 128u /* sessions of a home with pins, of the last minute */
 #define MEMORY    (256ull << 20)
 
-/* A value that is pinned, once for all pins of it: that of an object of many parts is large, and many read it. Under the server's lock. */
+/* A value that a session has pinned, once for all of its pins: that of an object of many parts is large, and many read it. Under the server's lock. */
 struct home_pinned {
         UT_hash_handle hh;
         uint8_t id[FMT_ID];
         struct eng_buf *value;
         unsigned pins;
+        bool found;                    /* by its id: else that of the same upload was changed, and the newer one has its place */
 };
 
 /* A pin that a session has. Under the server's lock. */
@@ -38,8 +39,7 @@ struct home_pin {
         UT_hash_handle hh;
         uint64_t number;
         struct eng_lookup *pin;
-        struct home_pinned *pinned;    /* whose value the pin has; NULL: one of its own, since that of the same upload was changed in between */
-        uint64_t bytes;                /* that the session pays for: none of a value that was there */
+        struct home_pinned *pinned;    /* whose value the pin has */
 };
 
 /* A WATCH, or a JOIN, that waits to be answered. owner: the coordinator; the connection's loop before and after */
@@ -70,6 +70,7 @@ struct home_session {
         _Atomic uint64_t until;        /* by the server's clock: calls are admitted before that */
         struct home_pin *pins;         /* under the server's lock, like the next */
         unsigned pin_count;
+        struct home_pinned *pinned;    /* by id */
         uint64_t held[HOME_CLASSES];   /* bytes of its calls */
         uint64_t pin_bytes;            /* of values that it has pinned */
         bool ended;
@@ -97,7 +98,6 @@ struct rem_home_server {
         uint64_t read_only;            /* generation, under lock; 0: clients may change something */
         uint64_t limit[HOME_CLASSES];  /* constant */
         uint64_t held[HOME_CLASSES];   /* bytes of calls under way, under lock */
-        struct home_pinned *pinned;    /* under lock, by id */
         uint64_t pin_bytes;            /* likewise, of values that are pinned */
         /* coordinator */
         uint64_t number;
@@ -196,57 +196,61 @@ static bool pin_fits(const struct rem_home_server *server, const struct home_ses
                                      server->pin_bytes + bytes <= server->limit[HOME_LOOKUPS]);
 }
 
-/* Under the lock, as the next. The value of this upload that is pinned; NULL: none is, or another one, which *other says. */
-static struct home_pinned *pinned_value(struct rem_home_server *server, const struct eng_buf *value, bool *other)
+/* But for where their records stand, which each drive says of itself. */
+static bool same_value(const struct eng_buf *one, const struct eng_buf *other)
+{
+        struct fmt_value a = *eng_value_head(one->data), b = *eng_value_head(other->data);
+
+        a.crc = b.crc = 0;
+        a.log_file = b.log_file = a.log_position = b.log_position = 0;
+        return one->len == other->len && memcmp(&a, &b, sizeof(a)) == 0 && memcmp(one->data + sizeof(a), other->data + sizeof(b), one->len - sizeof(a)) == 0;
+}
+
+/* Under the lock, as the next two: of the session's own; NULL: it has no such value. */
+static struct home_pinned *pinned_value(const struct home_session *s, const struct eng_buf *value)
 {
         struct home_pinned *pinned;
 
-        HASH_FIND(hh, server->pinned, eng_value_head(value->data)->id, FMT_ID, pinned);
-        *other = pinned != NULL && (pinned->value->len != value->len || memcmp(pinned->value->data, value->data, value->len) != 0);
-        return *other ? NULL : pinned;
+        HASH_FIND(hh, s->pinned, eng_value_head(value->data)->id, FMT_ID, pinned);
+        return pinned != NULL && same_value(pinned->value, value) ? pinned : NULL;
 }
 
-/* `made`: for a value that is not pinned yet; it is taken, or left alone. The pin has one value with others then: the caller gives up *replaced. */
-static void pin_add(struct rem_home_server *server, struct home_session *s, struct home_pin *p, struct home_pinned **made, struct eng_buf **replaced)
+/* `made`: becomes that of a value which the session does not have. */
+static struct home_pinned *pinned_make(struct rem_home_server *server, struct home_session *s, struct home_pinned *made, struct eng_buf *value)
 {
-        bool other;
+        const uint8_t *id = eng_value_head(value->data)->id;
+        struct home_pinned *before;
 
-        p->pinned = pinned_value(server, p->pin->value, &other);
-        p->bytes = p->pinned == NULL ? p->pin->value->len : 0;
-        if (p->pinned != NULL) {
-                *replaced = p->pin->value;
-                p->pin->value = eng_buf_ref(p->pinned->value);
-        } else if (!other) {
-                p->pinned = *made;
-                *made = NULL;
-                memcpy(p->pinned->id, eng_value_head(p->pin->value->data)->id, FMT_ID);
-                p->pinned->value = eng_buf_ref(p->pin->value);
-                p->pinned->pins = 0;
-                HASH_ADD(hh, server->pinned, id, FMT_ID, p->pinned);
+        HASH_FIND(hh, s->pinned, id, FMT_ID, before);
+        if (before != NULL) {
+                HASH_DEL(s->pinned, before);
+                before->found = false;
         }
-        if (p->pinned != NULL)
-                p->pinned->pins++;
-        HASH_ADD(hh, s->pins, number, sizeof(p->number), p);
-        s->pin_count++;
-        s->pin_bytes += p->bytes;
-        server->pin_bytes += p->bytes;
+        *made = (struct home_pinned){.value = eng_buf_ref(value), .found = true};
+        memcpy(made->id, id, FMT_ID);
+        HASH_ADD(hh, s->pinned, id, FMT_ID, made);
+        s->pin_bytes += value->len;
+        server->pin_bytes += value->len;
+        return made;
+}
+
+static void pinned_put(struct rem_home_server *server, struct home_session *s, struct home_pinned *pinned)
+{
+        if (--pinned->pins > 0)
+                return;
+        s->pin_bytes -= pinned->value->len;
+        server->pin_bytes -= pinned->value->len;
+        if (pinned->found)
+                HASH_DEL(s->pinned, pinned);
+        eng_buf_unref(pinned->value);
+        free(pinned);
 }
 
 static void pin_end(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
 {
-        struct home_pinned *pinned = p->pinned;
-
         HASH_DEL(s->pins, p);
         s->pin_count--;
-        s->pin_bytes -= p->bytes;
-        if (pinned == NULL) {
-                server->pin_bytes -= p->bytes;
-        } else if (--pinned->pins == 0) {
-                server->pin_bytes -= pinned->value->len;
-                HASH_DEL(server->pinned, pinned);
-                eng_buf_unref(pinned->value);
-                free(pinned);
-        }
+        pinned_put(server, s, p->pinned);
         eng_serve_unpin(p->pin);
         free(p);
 }
@@ -620,27 +624,38 @@ static void home_served_end(struct home_served *c, enum home_status status)
                 lp_post(c->at, &c->msg);
 }
 
-/* Else than HOME_DONE: it is given back. *replaced: its value was, and is the caller's to give up when it was sent; else NULL. */
+/*
+ * Else than HOME_DONE: it is given back. *replaced: its value, instead of which it has the one that the session had of it; the
+ * caller gives it up when the answer was made. Else NULL.
+ */
 static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number, struct eng_buf **replaced)
 {
-        struct home_pinned *made = malloc(sizeof(*made));
+        struct home_pinned *made = malloc(sizeof(*made)), *pinned = NULL;
         struct home_pin *p = malloc(sizeof(*p)), *old;
         struct home_session *s = c->session;
         enum home_status status = HOME_DONE;
-        bool other;
 
         *replaced = NULL;
-
         pthread_mutex_lock(&c->server->lock);
         HASH_FIND(hh, s->pins, &number, sizeof(number), old);
+        if (old == NULL && !s->ended)
+                pinned = pinned_value(s, pin->value);
         if (old != NULL || s->ended)
                 status = HOME_NO_SESSION;
-        else if (p == NULL || made == NULL || !pin_fits(c->server, s, pinned_value(c->server, pin->value, &other) != NULL ? 0 : pin->value->len))
+        else if (p == NULL || made == NULL || !pin_fits(c->server, s, pinned != NULL ? 0 : pin->value->len))
                 status = HOME_NOT_NOW;
         if (status == HOME_DONE) {
-                p->number = number;
-                p->pin = pin;
-                pin_add(c->server, s, p, &made, replaced);
+                if (pinned != NULL) {
+                        *replaced = pin->value;
+                        pin->value = eng_buf_ref(pinned->value);
+                } else {
+                        pinned = pinned_make(c->server, s, made, pin->value);
+                        made = NULL;
+                }
+                pinned->pins++;
+                *p = (struct home_pin){.number = number, .pin = pin, .pinned = pinned};
+                HASH_ADD(hh, s->pins, number, sizeof(p->number), p);
+                s->pin_count++;
         }
         pthread_mutex_unlock(&c->server->lock);
         free(made);

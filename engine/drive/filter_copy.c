@@ -13,6 +13,7 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         to->flags = from->flags;
         to->epoch = from->epoch;
         to->term = from->term;
+        to->of_home = from->of_home;
         switch (from->kind) { /* the union, member by member */
         case ENG_OP_APPEND:
         case ENG_OP_RECORD:

@@ -446,6 +446,19 @@ static bool may_be_named(const uint8_t id[FMT_ID], const struct eng_served_home 
 #define PUT_FIELDS_MAX (FMT_FIELDS_MAX / 2)
 _Static_assert(ENG_TAGS_MAX + ENG_ACL_MAX + 1024 <= PUT_FIELDS_MAX, "engine.h");
 
+/* None longer than who reads it takes. */
+static bool fields_fit(const struct eng_str value, const struct fmt_value *head)
+{
+        struct fmt_field field;
+        const uint8_t *data;
+        size_t pos = 0;
+
+        while (eng_value_next_field(value.data, value.len, &pos, &field, &data) == 1)
+                if ((field.kind == FMT_FIELD_TAGS && field.len > ENG_TAGS_MAX) || (field.kind == FMT_FIELD_ACL && field.len > ENG_ACL_MAX))
+                        return false;
+        return head->fields_len <= PUT_FIELDS_MAX;
+}
+
 static int check_record(const struct eng_serving *s, const struct eng_served_home *home)
 {
         const struct eng_str value = s->call.put.value;
@@ -458,7 +471,7 @@ static int check_record(const struct eng_serving *s, const struct eng_served_hom
                 return -EPERM;
         if (head.pg != eng_pg_of_key(s->store->pg_count, s->call.bucket, s->call.key.data, s->call.key.len))
                 return -EINVAL;
-        if (head.fields_len > PUT_FIELDS_MAX)
+        if (!fields_fit(value, &head))
                 return -EINVAL;
         if (head.parts > 1 || (head.flags & FMT_VALUE_INLINE) != 0 ? head.parts != 0 : head.parts != 1)
                 return -EINVAL;
