@@ -478,11 +478,6 @@ void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
         home_begin(hf, leader, loops, NULL);
 }
 
-void hf_open_beside(struct hf *hf, struct sf *leader, struct sf *first)
-{
-        home_begin(hf, leader, first->loop_count, first);
-}
-
 static void nothing(void *arg)
 {
 }
@@ -495,6 +490,13 @@ static void home_closed(void)
         for (k = 0; k < HOMES; k++)
                 for (i = 0; open_homes[k] != NULL && open_homes[k]->leader->store != NULL && i < open_homes[k]->leader->loop_count; i++)
                         on_loop(open_homes[k]->leader->loops[i], nothing, NULL);
+}
+
+void hf_open_beside(struct hf *hf, struct sf *leader, struct sf *first)
+{
+        home_begin(hf, leader, first->loop_count, first);
+        if (first->closed == NULL)
+                first->closed = home_closed;
 }
 
 void hf_free(struct hf *hf)

@@ -136,16 +136,6 @@ static int begin_home_alone(void **state)
         return begin_home(false);
 }
 
-static void did_nothing(void *arg)
-{
-}
-
-/* The leader's loop, which posted the last answers, has had a turn since. */
-static void leader_has_answered(void)
-{
-        hf_run(leader.loops[0], did_nothing, NULL);
-}
-
 /* The other pool's is. */
 static int begin_other_home(void **state)
 {
@@ -156,7 +146,6 @@ static int begin_other_home(void **state)
         assert_int_equal(sf_open(first, true), 0);
         assert_true(sf_wait_health(first, so_whole, NULL, 20));
         hf_open_beside(&hf, &leader, first);
-        base->closed = leader_has_answered;
         site_begin(true);
         return 0;
 }
